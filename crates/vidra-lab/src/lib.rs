@@ -1,0 +1,15 @@
+//! Development only: everything that tests, demo and benchmarks need to meet reality.
+//!
+//! ```text
+//!   ControlPlane  etcd + kube-apiserver (+ kube-controller-manager), real binaries
+//!   StandIn       an HTTP server that behaves like Infrahub, scripted from Rust
+//!   contract      one suite of assertions, run against the stand-in and a real Infrahub
+//!   infrahub      raises a real Infrahub on this machine
+//! ```
+//!
+//! May touch everything; nothing but tests and tools may depend on it.
+
+pub mod contract;
+pub mod controlplane;
+pub mod infrahub;
+pub mod standin;
