@@ -1,0 +1,62 @@
+//! What a developer calls: `cargo lab infrahub` and `cargo lab contract`.
+
+use std::io::Write;
+
+use super::{Error, Options, Progress, RealInfrahub, Seeded, seed};
+
+/// Raises and seeds an Infrahub, says how to use it, and stops it on Ctrl-C.
+pub async fn run_until_ctrl_c(options: Options) -> Result<(), Error> {
+    interruptible(async {
+        let infrahub = RealInfrahub::start(options, Progress::stderr()).await?;
+        let seeded = seed(&infrahub).await?;
+        tell(&instructions(&infrahub, &seeded));
+        std::future::pending::<()>().await;
+        Ok(())
+    })
+    .await
+}
+
+/// Ends `work` on Ctrl-C; what it owns is dropped, which stops the server.
+async fn interruptible(work: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
+    let progress = Progress::stderr();
+    tokio::select! {
+        result = work => result,
+        _ = tokio::signal::ctrl_c() => {
+            progress.say("interrupted; stopping");
+            Ok(())
+        }
+    }
+}
+
+fn instructions(infrahub: &RealInfrahub, seeded: &Seeded) -> String {
+    let account = infrahub.credentials();
+    let artifacts: String = seeded
+        .artifacts
+        .iter()
+        .map(|artifact| format!("  {}  artifact {}\n", artifact.target, artifact.id))
+        .collect();
+    format!(
+        "\nInfrahub: {url}\nlog in as {username} with password {password}\n{artifacts}\n\
+         export INFRAHUB_ADDRESS={url}\nexport INFRAHUB_API_TOKEN={token}\n\n\
+         Ctrl-C stops it and removes its data.\n",
+        url = infrahub.url(),
+        username = account.username,
+        password = account.password,
+        token = account.token,
+    )
+}
+
+fn tell(text: &str) {
+    // Nobody is left to tell when standard output is closed.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// Placeholder until the suite exists.
+pub async fn run_contract(options: Options) -> Result<(), Error> {
+    interruptible(async {
+        let infrahub = RealInfrahub::start(options, Progress::stderr()).await?;
+        seed(&infrahub).await?;
+        Ok(())
+    })
+    .await
+}
