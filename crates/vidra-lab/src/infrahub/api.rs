@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::error::Error;
 
 /// Some mutations wait for the task worker.
-const TIMEOUT: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_mins(10);
 
 /// The first account of a server.
 #[derive(Debug, Clone)]

@@ -80,7 +80,8 @@ mod tests {
 
     #[test]
     fn of_a_long_log_only_the_end_is_told() {
-        let text: String = (1..=100).map(|line| format!("line {line}\n")).collect();
+        let lines: Vec<_> = (1..=100).map(|line| format!("line {line}")).collect();
+        let text = lines.join("\n");
         let end = last_lines(&text);
         assert!(end.starts_with("line 76\n"), "{end}");
         assert!(end.ends_with("line 100"), "{end}");

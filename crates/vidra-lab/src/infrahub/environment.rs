@@ -14,7 +14,7 @@ const WORKER_TOKEN: &str = "c58f0b9e-3d27-4a61-b6f4-0e9a87d2c415";
 const SIGNING_KEY: &str = "e1b0a4d7-6f38-4c95-a2d0-9b7153f6c8ea";
 /// User and password at the message broker.
 pub(super) const BROKER: &str = "infrahub";
-/// The first user of PostgreSQL, and the database every fresh cluster has.
+/// The first user of Postgres, and the database every fresh cluster has.
 pub(super) const DATABASE_USER: &str = "prefect";
 const DATABASE: &str = "postgres";
 

@@ -64,7 +64,7 @@ impl Fleet {
         let began = Instant::now();
         let progress = self.progress.clone();
         let what = format!("waiting for {}", service.name);
-        progress.during(&what, self.poll(service, began)).await?;
+        progress.patiently(&what, self.poll(service, began)).await?;
         let seconds = began.elapsed().as_secs_f32();
         self.progress
             .say(format_args!("{} is ready ({seconds:.1} s)", service.name));
@@ -139,7 +139,7 @@ mod tests {
             command,
             stop: "TERM",
             ready,
-            patience: Duration::from_secs(300),
+            patience: Duration::from_mins(5),
         }
     }
 

@@ -30,7 +30,7 @@ for directory in "$@"; do rm -rf -- "$directory" || { sleep 1; rm -rf -- "$direc
 "#;
 
 /// Longer than the shell may need.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// Owns the processes of one server; dropping it ends them and waits for that.
 #[derive(Debug)]

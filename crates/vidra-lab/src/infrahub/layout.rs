@@ -8,15 +8,15 @@ use std::{
 
 use super::{error::Error, packages};
 
-/// The user that Debian's package makes; PostgreSQL refuses to run as root.
+/// The user that Debian's package makes; Postgres refuses to run as root.
 pub(super) const POSTGRES_USER: &str = "postgres";
 
 /// The directories of one Infrahub.
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
-    /// Everything but, in rare cases, the data of PostgreSQL.
+    /// Everything but, in rare cases, the data of Postgres.
     pub data: PathBuf,
-    /// The data of PostgreSQL.
+    /// The data of Postgres.
     pub postgres: PathBuf,
 }
 
@@ -27,9 +27,10 @@ impl Layout {
         let data = target.join("lab").join(&name);
         fs::create_dir_all(&data).map_err(Error::file("create", &data))?;
         let data = data.canonicalize().map_err(Error::file("find", &data))?;
-        let postgres = match packages::is_root() && !postgres_may_enter(&data) {
-            true => std::env::temp_dir().join(format!("vidra-{name}-postgres")),
-            false => data.join("postgres"),
+        let postgres = if packages::is_root() && !postgres_may_enter(&data) {
+            std::env::temp_dir().join(format!("vidra-{name}-postgres"))
+        } else {
+            data.join("postgres")
         };
         Ok(Self { data, postgres })
     }
@@ -55,7 +56,7 @@ impl Layout {
     }
 }
 
-/// Turns `command` into one that PostgreSQL's user runs, where we are root.
+/// Turns `command` into one that Postgres's user runs, where we are root.
 pub(super) fn as_postgres(program: &Path) -> Command {
     if !packages::is_root() {
         return Command::new(program);

@@ -114,7 +114,7 @@ impl Programs {
     }
 }
 
-/// Whether we may install packages, and PostgreSQL has to run as somebody else.
+/// Whether we may install packages, and Postgres has to run as somebody else.
 pub(super) fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)

@@ -45,11 +45,16 @@ impl Progress {
         (self.sink)(&format!("[{seconds:>4} s] {text}"));
     }
 
-    /// Does `work`, says so before and after, and now and then in between.
+    /// Says what is done, and does it `patiently`.
     pub async fn during<T>(&self, what: &str, work: impl Future<Output = T>) -> T {
+        self.say(format_args!("{what} ..."));
+        self.patiently(what, work).await
+    }
+
+    /// Does `work` and says now and then that it still runs.
+    pub async fn patiently<T>(&self, what: &str, work: impl Future<Output = T>) -> T {
         let began = Instant::now();
         let mut work = std::pin::pin!(work);
-        self.say(format_args!("{what} ..."));
         loop {
             match tokio::time::timeout(SILENCE, work.as_mut()).await {
                 Ok(result) => return result,

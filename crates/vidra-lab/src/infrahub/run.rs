@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::{Error, Options, Progress, RealInfrahub, Seeded, seed};
+use super::{Artifact, Error, Options, Progress, RealInfrahub, Seeded, seed};
 
 /// Raises and seeds an Infrahub, says how to use it, and stops it on Ctrl-C.
 pub async fn run_until_ctrl_c(options: Options) -> Result<(), Error> {
@@ -30,20 +30,21 @@ async fn interruptible(work: impl Future<Output = Result<(), Error>>) -> Result<
 
 fn instructions(infrahub: &RealInfrahub, seeded: &Seeded) -> String {
     let account = infrahub.credentials();
-    let artifacts: String = seeded
-        .artifacts
-        .iter()
-        .map(|artifact| format!("  {}  artifact {}\n", artifact.target, artifact.id))
-        .collect();
+    let artifacts: Vec<_> = seeded.artifacts.iter().map(describe).collect();
     format!(
-        "\nInfrahub: {url}\nlog in as {username} with password {password}\n{artifacts}\n\
+        "\nInfrahub: {url}\nlog in as {username} with password {password}\n{artifacts}\n\n\
          export INFRAHUB_ADDRESS={url}\nexport INFRAHUB_API_TOKEN={token}\n\n\
          Ctrl-C stops it and removes its data.\n",
         url = infrahub.url(),
         username = account.username,
         password = account.password,
         token = account.token,
+        artifacts = artifacts.join("\n"),
     )
+}
+
+fn describe(artifact: &Artifact) -> String {
+    format!("  {}: artifact {}", artifact.target, artifact.id)
 }
 
 fn tell(text: &str) {

@@ -49,7 +49,7 @@ const REPOSITORY: [(&str, &str); 3] = [
 ];
 
 /// How long the worker may take for one thing.
-const PATIENCE: Duration = Duration::from_secs(15 * 60);
+const PATIENCE: Duration = Duration::from_mins(15);
 const PACE: Duration = Duration::from_secs(2);
 
 /// What a seeded Infrahub has.

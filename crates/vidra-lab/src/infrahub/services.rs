@@ -62,7 +62,7 @@ impl Service {
             command,
             stop: "TERM",
             ready,
-            patience: Duration::from_secs(60 * minutes),
+            patience: Duration::from_mins(minutes),
         }
     }
 }
@@ -89,7 +89,7 @@ impl Plan {
         Service::new("redis", command, Ready::Port(self.ports.redis), 2)
     }
 
-    /// Makes PostgreSQL's data directory, which must belong to the user it runs as.
+    /// Makes Postgres's data directory, which must belong to the user it runs as.
     pub(super) fn initdb(&self) -> Vec<Command> {
         let mut commands = Vec::new();
         if packages::is_root() {
@@ -153,7 +153,7 @@ impl Plan {
         Service::new("rabbitmq", command, Ready::Port(self.ports.amqp), 4)
     }
 
-    /// The files that RabbitMQ reads at its start.
+    /// The files that `RabbitMQ` reads at its start.
     pub(super) fn configure_rabbitmq(&self) -> Result<(), Error> {
         let directory = self.layout.data.join("rabbitmq");
         fs::create_dir_all(&directory).map_err(Error::file("create", &directory))?;
@@ -294,13 +294,10 @@ pub(super) mod tests {
                 service.name
             );
         }
-        let variable = |service, name| variable(service, name).unwrap();
-        assert_eq!(variable(&plan.epmd(), "ERL_EPMD_ADDRESS"), "127.0.0.1");
+        let loopback = Some("127.0.0.1".to_owned());
+        assert_eq!(variable(&plan.epmd(), "ERL_EPMD_ADDRESS"), loopback);
         let worker = plan.worker();
-        assert_eq!(
-            variable(&worker, "PREFECT_WORKER_WEBSERVER_HOST"),
-            "127.0.0.1"
-        );
+        assert_eq!(variable(&worker, "PREFECT_WORKER_WEBSERVER_HOST"), loopback);
     }
 
     #[test]

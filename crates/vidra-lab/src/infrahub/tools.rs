@@ -74,13 +74,11 @@ fn key(name: &str, contents: &[&str]) -> String {
     for content in contents {
         digest.update(content);
     }
-    let hex: String = digest
+    digest
         .finalize()
         .iter()
         .take(6)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    format!("{name}-{hex}")
+        .fold(format!("{name}-"), |key, byte| format!("{key}{byte:02x}"))
 }
 
 /// An empty directory that only this process fills, because it holds the lock.
