@@ -1,1 +1,20 @@
-//! Placeholder.
+//! The adapter to Kubernetes: everything that talks to an API server.
+//!
+//! ```text
+//!   connect --> Cluster --+-- discovery   which kinds there are, and their scope
+//!                         +-- read        metadata of live objects
+//!                         +-- apply       server-side apply of one object
+//!                         +-- part        delete, leave or release one object
+//!                         +-- hub         one metadata watch per kind in use
+//! ```
+//!
+//! May touch `kube`; decides nothing that `vidra-core` can decide.
+
+pub mod apply;
+pub mod connect;
+pub mod discovery;
+pub mod failure;
+pub mod hub;
+pub mod observe;
+pub mod part;
+pub mod read;

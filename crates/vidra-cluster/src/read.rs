@@ -1,0 +1,111 @@
+//! Reading metadata of live objects, never the objects themselves.
+
+use std::collections::BTreeMap;
+
+use http::Request;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, ObjectMeta};
+use kube::{
+    api::{ApiResource, DynamicObject, GetParams, ListParams, Resource},
+    core::Request as Address,
+};
+use serde::Deserialize;
+use vidra_core::{
+    identity::{GroupKind, ObjectKey},
+    observed::Observed,
+};
+
+use crate::{connect::Cluster, failure::Failure, observe::observe};
+
+/// Objects per page of a list.
+const PAGE: u32 = 500;
+/// A list whose continue token expires is begun anew this often.
+const ATTEMPTS: usize = 3;
+
+#[derive(Deserialize)]
+struct Item {
+    metadata: ObjectMeta,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    #[serde(default)]
+    metadata: ListMeta,
+    items: Vec<Item>,
+}
+
+impl Cluster {
+    /// The metadata of one object, or `None` if it does not exist.
+    pub async fn look_at(
+        &self,
+        resource: &ApiResource,
+        key: &ObjectKey,
+    ) -> Result<Option<Observed>, Failure> {
+        let request = address(resource, key.namespace.as_deref())
+            .get_metadata(&key.name, &GetParams::default())
+            .map_err(|error| Failure::unbuildable(&error))?;
+        match self.call(request).await {
+            Ok(reply) => decode(&reply.body, &key.group_kind()).map(Some),
+            Err(failure) if failure.is_not_found() => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// The metadata of all objects of a kind that carry a label, from a consistent list.
+    ///
+    /// The answer is complete or an error: a list whose pages no longer fit together is begun
+    /// anew.
+    pub async fn list(
+        &self,
+        resource: &ApiResource,
+        selector: &str,
+    ) -> Result<BTreeMap<ObjectKey, Observed>, Failure> {
+        let mut failure = None;
+        for _ in 0..ATTEMPTS {
+            match self.list_once(resource, selector).await {
+                Err(expired) if expired.code == 410 => failure = Some(expired),
+                other => return other,
+            }
+        }
+        Err(failure.unwrap_or_else(|| Failure::timeout(self.timeout)))
+    }
+
+    async fn list_once(
+        &self,
+        resource: &ApiResource,
+        selector: &str,
+    ) -> Result<BTreeMap<ObjectKey, Observed>, Failure> {
+        let kind = GroupKind::new(&resource.group, &resource.kind);
+        let mut params = ListParams::default().labels(selector).limit(PAGE);
+        let mut found = BTreeMap::new();
+        loop {
+            let page = self.page(resource, &params).await?;
+            found.extend(page.items.iter().map(|item| {
+                let observed = observe(&kind, &item.metadata);
+                (observed.key.clone(), observed)
+            }));
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(found),
+            }
+        }
+    }
+
+    async fn page(&self, resource: &ApiResource, params: &ListParams) -> Result<Page, Failure> {
+        let request: Request<Vec<u8>> = address(resource, None)
+            .list_metadata(params)
+            .map_err(|error| Failure::unbuildable(&error))?;
+        let reply = self.call(request).await?;
+        serde_json::from_slice(&reply.body).map_err(|error| Failure::undecodable(&error))
+    }
+}
+
+/// The address of a kind, in a namespace or across all.
+pub(crate) fn address(resource: &ApiResource, namespace: Option<&str>) -> Address {
+    Address::new(DynamicObject::url_path(resource, namespace))
+}
+
+/// Reads the metadata in an answer.
+pub(crate) fn decode(body: &[u8], kind: &GroupKind) -> Result<Observed, Failure> {
+    let item: Item = serde_json::from_slice(body).map_err(|error| Failure::undecodable(&error))?;
+    Ok(observe(kind, &item.metadata))
+}

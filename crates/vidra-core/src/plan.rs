@@ -1,0 +1,211 @@
+//! What has to be applied and what is stale: the comparison of desired, known and live.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    drift::{Verdict, judge},
+    identity::ObjectKey,
+    inventory::Inventory,
+    observed::Observed,
+};
+
+/// One desired object, as far as planning cares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// The object.
+    pub key: ObjectKey,
+    /// The digest of its desired content.
+    pub digest: String,
+}
+
+/// Why an object has to be applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Why {
+    /// We have never applied it, or do not know how that ended.
+    New,
+    /// Its desired content changed.
+    Changed,
+    /// It is not there.
+    Missing,
+    /// It was changed or replaced by somebody.
+    Drifted,
+    /// Everything is applied again, to count wrong verdicts.
+    DeepPass,
+}
+
+/// The plan of one reconcile.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// What to apply, and why.
+    pub apply: BTreeMap<ObjectKey, Why>,
+    /// What is as it should be.
+    pub intact: Vec<ObjectKey>,
+    /// What is being deleted by somebody and has to be gone before it can be made again.
+    pub terminating: Vec<ObjectKey>,
+    /// What is in the inventory and no longer desired.
+    pub stale: Vec<ObjectKey>,
+}
+
+/// Compares what is desired with the inventory and with the live metadata.
+///
+/// `live` must be complete for every kind of the inventory: what is not in it does not exist.
+pub fn plan(
+    wanted: &[Wanted],
+    inventory: &Inventory,
+    live: &BTreeMap<ObjectKey, Observed>,
+    manager: &str,
+) -> Plan {
+    let mut plan = Plan::default();
+    for object in wanted {
+        match classify(object, inventory, live, manager) {
+            Step::Apply(why) => {
+                plan.apply.insert(object.key.clone(), why);
+            }
+            Step::Keep => plan.intact.push(object.key.clone()),
+            Step::Wait => plan.terminating.push(object.key.clone()),
+        }
+    }
+    let desired: BTreeSet<&ObjectKey> = wanted.iter().map(|object| &object.key).collect();
+    let known = inventory.iter().map(|entry| &entry.key);
+    plan.stale = known
+        .filter(|key| !desired.contains(key))
+        .cloned()
+        .collect();
+    plan
+}
+
+enum Step {
+    Apply(Why),
+    Keep,
+    Wait,
+}
+
+fn classify(
+    object: &Wanted,
+    inventory: &Inventory,
+    live: &BTreeMap<ObjectKey, Observed>,
+    manager: &str,
+) -> Step {
+    let Some(entry) = inventory.get(&object.key) else {
+        return Step::Apply(Why::New);
+    };
+    let Some(observed) = live.get(&object.key) else {
+        let is_known = entry.uid.is_some();
+        return Step::Apply(if is_known { Why::Missing } else { Why::New });
+    };
+    let is_same = entry.desired.as_deref() == Some(object.digest.as_str());
+    match judge(entry, observed, manager) {
+        Verdict::Terminating => Step::Wait,
+        Verdict::Unproven => Step::Apply(Why::New),
+        Verdict::Drifted | Verdict::Replaced => Step::Apply(Why::Drifted),
+        Verdict::Intact if is_same => Step::Keep,
+        Verdict::Intact => Step::Apply(Why::Changed),
+    }
+}
+
+/// Namespaces that no policy may delete.
+const SACRED: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
+
+/// Parts stale objects into those that may be considered for deletion and Namespaces that are
+/// still used by what is desired, or that no policy may delete.
+pub fn spare_namespaces(
+    stale: Vec<ObjectKey>,
+    wanted: &[Wanted],
+) -> (Vec<ObjectKey>, Vec<ObjectKey>) {
+    let used: BTreeSet<&str> = wanted
+        .iter()
+        .filter_map(|object| object.key.namespace.as_deref())
+        .collect();
+    stale.into_iter().partition(|key| {
+        let is_namespace = key.group.is_empty() && key.kind == "Namespace";
+        let is_spared = used.contains(key.name.as_str()) || SACRED.contains(&key.name.as_str());
+        !(is_namespace && is_spared)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        inventory::{Entry, Origin},
+        observed::tests::{MANAGER, entry, observed},
+    };
+
+    fn live() -> Observed {
+        observed(vec![entry(MANAGER, "Apply", "2026-11-16T02:00:00Z")])
+    }
+
+    fn wanted(digest: &str) -> Vec<Wanted> {
+        vec![Wanted {
+            key: live().key,
+            digest: digest.to_owned(),
+        }]
+    }
+
+    fn known() -> Inventory {
+        let live = live();
+        let mut inventory = Inventory::default();
+        inventory.put(Entry {
+            uid: Some(live.uid.clone()),
+            hash: live.entry_of(MANAGER).map(crate::fields::FieldsEntry::hash),
+            desired: Some("d1".to_owned()),
+            ..Entry::announced(live.key, "v1", Origin::Created)
+        });
+        inventory
+    }
+
+    fn seen(object: Observed) -> BTreeMap<ObjectKey, Observed> {
+        BTreeMap::from([(object.key.clone(), object)])
+    }
+
+    #[test]
+    fn an_intact_object_with_unchanged_content_is_not_applied() {
+        let plan = plan(&wanted("d1"), &known(), &seen(live()), MANAGER);
+        assert!(plan.apply.is_empty() && plan.stale.is_empty());
+        assert_eq!(plan.intact, [live().key]);
+    }
+
+    #[test]
+    fn changed_drifted_missing_and_new_objects_are_applied_each_for_its_reason() {
+        let why = |wanted: &[Wanted], inventory: &Inventory, live: &BTreeMap<_, _>| {
+            plan(wanted, inventory, live, MANAGER)
+                .apply
+                .into_values()
+                .next()
+        };
+        assert_eq!(
+            why(&wanted("d2"), &known(), &seen(live())),
+            Some(Why::Changed)
+        );
+        assert_eq!(
+            why(&wanted("d1"), &known(), &seen(observed(vec![]))),
+            Some(Why::Drifted)
+        );
+        assert_eq!(
+            why(&wanted("d1"), &known(), &BTreeMap::new()),
+            Some(Why::Missing)
+        );
+        assert_eq!(
+            why(&wanted("d1"), &Inventory::default(), &seen(live())),
+            Some(Why::New)
+        );
+    }
+
+    #[test]
+    fn what_is_known_and_not_wanted_is_stale_whether_it_lives_or_not() {
+        assert_eq!(
+            plan(&[], &known(), &BTreeMap::new(), MANAGER).stale,
+            [live().key]
+        );
+    }
+
+    #[test]
+    fn a_namespace_that_desired_objects_live_in_is_spared() {
+        let shop = ObjectKey::new("", "Namespace", None, "shop");
+        let other = ObjectKey::new("", "Namespace", None, "other");
+        let system = ObjectKey::new("", "Namespace", None, "kube-system");
+        let stale = vec![shop.clone(), other.clone(), system.clone()];
+        let (candidates, spared) = spare_namespaces(stale, &wanted("d1"));
+        assert_eq!((candidates, spared), (vec![other], vec![shop, system]));
+    }
+}
