@@ -104,7 +104,7 @@ pub enum Refusal {
         key: String,
     },
     /// A key that is null, a list or a map.
-    #[error("a key must be a string, a number or a boolean; put it in quotes")]
+    #[error("a key must be a string, a number or a boolean; quote it, or render its template")]
     BadKey,
     /// `<<` with something other than maps.
     #[error("the merge key '<<' needs a map or a list of maps")]

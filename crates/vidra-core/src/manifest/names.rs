@@ -5,8 +5,8 @@ const LONGEST_NAME: usize = 253;
 /// Longest DNS label: namespaces, versions; also taken for kinds.
 const LONGEST_LABEL: usize = 63;
 
-/// The rule that a name breaks, if any. Stricter checks (a Pod's name is a DNS label, a
-/// ClusterRole's is not) are the API server's.
+/// The rule that a name breaks, if any. Stricter checks (a Service's name is a DNS label, a
+/// role's is not) are the API server's.
 pub(super) fn name_fault(name: &str) -> Option<&'static str> {
     if name.len() > LONGEST_NAME {
         return Some("is longer than 253 characters");

@@ -6,8 +6,9 @@ use serde::{
 };
 use serde_json::Value;
 use serde_saphyr::{
-    Error as YamlError, Location, Options, Spanned,
+    Error as YamlError, ExternalMessageSource, Location, Options, Spanned,
     budget::BudgetBreach,
+    granit_parser::ErrorKind,
     options::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy},
 };
 
@@ -58,11 +59,8 @@ pub(super) fn read(
             read_yaml(chunk, meter, viewer)
                 .map(|read| vec![read])
                 .map_err(|as_yaml| {
-                    if is_quoted_key(content) {
-                        as_json
-                    } else {
-                        as_yaml
-                    }
+                    let is_meant_as_json = is_quoted_key(content) && !as_yaml.refusal.is_limit();
+                    if is_meant_as_json { as_json } else { as_yaml }
                 })
         }
     }
@@ -206,10 +204,19 @@ fn yaml_refusal(error: &YamlError, limits: &Limits, viewer: &Viewer<'_>) -> Refu
         YamlError::AliasReplayStackDepthExceeded { .. } => Refusal::TooDeep {
             limit: limits.effective_depth(),
         },
+        YamlError::ExternalMessage { source, .. } if is_too_deep(source) => Refusal::TooDeep {
+            limit: limits.effective_depth(),
+        },
         other => Refusal::Syntax {
             detail: syntax_detail(other),
         },
     }
+}
+
+/// The scanner stops at nested brackets before the budget counts them.
+fn is_too_deep(source: &ExternalMessageSource) -> bool {
+    matches!(source, ExternalMessageSource::Parser(error)
+        if matches!(error.kind(), ErrorKind::RecursionLimitExceeded))
 }
 
 fn budget_refusal(breach: &BudgetBreach, limits: &Limits) -> Refusal {

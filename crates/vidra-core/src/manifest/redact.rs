@@ -70,16 +70,12 @@ fn quoted(value: &str) -> String {
     format!("'{shown}'")
 }
 
-/// Whether `data:` or `binaryData:` stands anywhere as a key, quoted or not.
+/// Whether `data:` or a key that ends in it (`binaryData:`, `userData:`) stands anywhere, quoted
+/// or not; `metadata:`, which is in every document, does not count.
 fn has_data_key(document: &str) -> bool {
     let lower = document.to_ascii_lowercase();
     lower.match_indices("data").any(|(start, word)| {
-        let before = &lower[..start];
-        let is_other_word = before.ends_with(|last: char| last.is_alphanumeric() || last == '_')
-            && !before.ends_with("binary");
-        let after = lower[start + word.len()..]
-            .trim_start_matches(['"', '\''])
-            .trim_start();
-        !is_other_word && after.starts_with(':')
+        let after = lower[start + word.len()..].trim_start_matches(['"', '\'']);
+        after.trim_start().starts_with(':') && !lower[..start].ends_with("meta")
     })
 }

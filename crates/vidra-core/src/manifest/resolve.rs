@@ -31,8 +31,8 @@ pub struct Resolved {
     pub key: ObjectKey,
     /// Scope of the kind.
     pub scope: Scope,
-    /// The kind is known only from a CustomResourceDefinition of the same manifest: that one must
-    /// be applied and established first.
+    /// The kind is known only from a `CustomResourceDefinition` of the same manifest: that one
+    /// must be applied and established first.
     pub awaits_definition: bool,
 }
 
@@ -102,7 +102,7 @@ fn version_key(object: &ManifestObject) -> VersionKey {
     )
 }
 
-/// The kinds that CustomResourceDefinitions of this manifest will make known.
+/// The kinds that custom resource definitions of this manifest will make known.
 fn definitions(objects: &[ManifestObject]) -> BTreeMap<VersionKey, Scope> {
     objects.iter().filter_map(definition).flatten().collect()
 }

@@ -98,6 +98,15 @@ impl ValueSeed<'_, '_> {
         })
     }
 
+    fn next_key<'de, A: MapAccess<'de>>(
+        self,
+        entries: &mut A,
+        seen: &Map<String, Value>,
+    ) -> Result<Option<String>, A::Error> {
+        let meter = self.meter;
+        entries.next_key_seed(KeySeed { meter, seen })
+    }
+
     fn scalar<E: Error>(self, value: Value) -> Result<Value, E> {
         self.meter.charge(0)?;
         Ok(value)
@@ -174,10 +183,7 @@ impl<'de> Visitor<'de> for ValueSeed<'_, '_> {
         self.meter.charge(0)?;
         let inner = self.descend()?;
         let mut map = Map::new();
-        while let Some(key) = entries.next_key_seed(KeySeed { meter: self.meter })? {
-            if map.contains_key(&key) {
-                return Err(self.meter.refuse(Refusal::DuplicateKey { key }));
-            }
+        while let Some(key) = self.next_key(&mut entries, &map)? {
             let value = entries.next_value_seed(inner)?;
             map.insert(key, value);
         }
@@ -188,11 +194,17 @@ impl<'de> Visitor<'de> for ValueSeed<'_, '_> {
 /// Reads a key and turns it into the string that kubectl sends: `8080` and `on` are keys too.
 struct KeySeed<'m, 'l> {
     meter: &'m Meter<'l>,
+    seen: &'m Map<String, Value>,
 }
 
 impl KeySeed<'_, '_> {
+    /// Looks for duplicates here, while the parser still knows where the key is. The YAML parser
+    /// has found most of them already, but `1` and `"1"` or `on` and `yes` differ for it.
     fn key<E: Error>(self, key: String) -> Result<String, E> {
         self.meter.charge(key.len())?;
+        if self.seen.contains_key(&key) {
+            return Err(self.meter.refuse(Refusal::DuplicateKey { key }));
+        }
         Ok(key)
     }
 
