@@ -17,17 +17,25 @@ const RFC_3339: &str = concat!(
     r"(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$",
 );
 
-/// The form of a relative date, with either sign; the sign is another rule's matter.
-const RELATIVE_DATE: &str = "^[a-zA-Z]+[+-][0-9]+[smh]$";
+/// The form of a relative date.
+const RELATIVE_DATE: &str = "^[a-zA-Z]+-[0-9]+[smh]$";
+
+/// How a relative date in the future begins.
+const FUTURE_DATE: &str = "^[a-zA-Z]*[+]";
+
+/// What stands before the host as `user:password@`.
+const CREDENTIALS: &str = "^[^/]*//[^/?#]*@";
 
 fn rule(expression: impl Into<String>, message: &str) -> Rule {
     Rule::new(expression).message(message)
 }
 
-/// `infrahubAPIURL` has the form of a URL.
+/// `infrahubAPIURL` has the form of a URL, apart from what has a rule of its own.
 pub fn api_url_form() -> Rule {
     rule(
-        format!("self.matches('{HTTP_URL}') || self.matches('@|[?#]')"),
+        format!(
+            "self.matches('{HTTP_URL}') || self.matches('{CREDENTIALS}') || self.matches('[?#]')"
+        ),
         "must be the http or https URL of the Infrahub server with a host, \
          such as https://infrahub.example.com or http://10.0.0.1:8000",
     )
@@ -36,7 +44,7 @@ pub fn api_url_form() -> Rule {
 /// `infrahubAPIURL` carries no credentials.
 pub fn api_url_without_credentials() -> Rule {
     rule(
-        "!self.matches('^[^/]*//[^/?#]*@')",
+        format!("!self.matches('{CREDENTIALS}')"),
         "must not contain credentials: remove the part before the @ and put user name and \
          password, or a token, into a Secret that credentialsRef names",
     )
@@ -54,7 +62,7 @@ pub fn api_url_without_query() -> Rule {
 /// `targetDate` does not point to the future.
 pub fn target_date_not_in_future() -> Rule {
     rule(
-        "!self.matches('^[a-zA-Z]*[+]')",
+        format!("!self.matches('{FUTURE_DATE}')"),
         "must not use the sign +: Infrahub ignores the sign, so now+2h would be answered with \
          the state of two hours ago; write now-2h for that, or leave targetDate out for now",
     )
@@ -64,7 +72,8 @@ pub fn target_date_not_in_future() -> Rule {
 pub fn target_date_form() -> Rule {
     rule(
         format!(
-            "self == '' || self.matches('^[a-zA-Z]*[+]') || self.matches('{RELATIVE_DATE}') || self.matches('{RFC_3339}')"
+            "self == '' || self.matches('{FUTURE_DATE}') || self.matches('{RELATIVE_DATE}') \
+             || self.matches('{RFC_3339}')"
         ),
         "must be a time such as 2025-01-31T00:00:00Z, or relative such as now-2h with the unit \
          s, m or h (days are not supported, write now-48h)",
