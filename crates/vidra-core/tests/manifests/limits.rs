@@ -97,16 +97,18 @@ fn aliases_anchors_and_merge_keys_are_counted() {
     };
     assert!(codes(&aliases(10), &limits).is_empty());
     assert_eq!(codes(&aliases(11), &limits), ["TooManyAliases"]);
-    let anchors: String = (0..11)
-        .map(|index| format!("k{index}: &a{index} 1\n"))
-        .collect();
+    let lines = |line: &str| -> String {
+        let lines: Vec<String> = (0..11)
+            .map(|index| line.replace('#', &index.to_string()))
+            .collect();
+        lines.concat()
+    };
+    let anchors = lines("k#: &a# 1\n");
     assert_eq!(
         codes(&config_map("a", &anchors), &limits),
         ["TooManyAliases"]
     );
-    let merges: String = (0..11)
-        .map(|index| format!("k{index}: {{<<: {{a: 1}}}}\n"))
-        .collect();
+    let merges = lines("k#: {<<: {a: 1}}\n");
     assert_eq!(
         codes(&config_map("a", &merges), &limits),
         ["TooManyAliases"]

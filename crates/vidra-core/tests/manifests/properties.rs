@@ -262,7 +262,8 @@ proptest! {
 
     #[test]
     fn a_field_path_prints_as_it_was_written(segments in vec("[a-z/~0-9]{1,4}", 1..5)) {
-        let written: String = segments.iter().map(|name| format!("/{}", name.replace('~', "~0").replace('/', "~1"))).collect();
+        let escaped: Vec<String> = segments.iter().map(|name| name.replace('~', "~0").replace('/', "~1")).collect();
+        let written = format!("/{}", escaped.join("/"));
         let path = FieldPath::parse(&written).unwrap();
         prop_assert_eq!(path.to_string(), written);
         prop_assert_eq!(path.segments(), segments);
