@@ -7,7 +7,7 @@
 //!
 //! The field names are those that users of the Go operator have in their clusters, including the
 //! odd spellings `artefactName` and `DeployState`. What the API server can check by itself it
-//! checks: every rule in [`rules`](crate::rules) is part of the generated CRD, and its message
+//! checks: every rule in [`rules`] is part of the generated CRD, and its message
 //! says what to write instead.
 //!
 //! Defaults are applied in code (the methods on the types) and never by the CRD, because a
