@@ -17,7 +17,7 @@ use super::unique;
 const OWNER: &str = "owner.lock";
 const PREFIX: &str = "plane";
 /// Logs of failed starts are kept this long.
-const LOGS_KEPT_FOR: Duration = Duration::from_secs(24 * 3600);
+const LOGS_KEPT_FOR: Duration = Duration::from_hours(24);
 
 /// A directory of our own, marked as in use for as long as this value lives.
 pub(super) struct Directory {

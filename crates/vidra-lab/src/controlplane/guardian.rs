@@ -4,11 +4,13 @@
 //! is the whole trick: nobody else holds its other end, so it closes when we close it or die.
 
 use std::{
+    collections::HashMap,
     fmt::Write as _,
     io::{self, BufRead, BufReader, Write},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    time::Duration,
 };
 
 use super::Server;
@@ -74,6 +76,7 @@ pub(super) struct Guardian {
     child: Child,
     requests: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
+    pids: HashMap<Server, u32>,
 }
 
 impl Guardian {
@@ -97,35 +100,60 @@ impl Guardian {
             child,
             requests: Some(requests),
             answers,
+            pids: HashMap::new(),
         })
     }
 
-    /// Starts a server and returns its process id.
+    pub(super) fn pid(&self, server: Server) -> Option<u32> {
+        self.pids.get(&server).copied()
+    }
+
+    /// Starts a server.
     pub(super) fn start(
         &mut self,
         server: Server,
         program: &Path,
         arguments: &[String],
-    ) -> Result<u32, GuardianError> {
+    ) -> Result<(), GuardianError> {
         let path = self.directory.join(format!("{}.sh", server.key()));
         std::fs::write(&path, command_line(program, arguments))
             .map_err(|source| GuardianError::WriteCommand { path, source })?;
         let request = format!("start {}", server.key());
         let answer = self.ask(&request)?;
-        answer
-            .parse()
-            .map_err(|_| GuardianError::Answer { request, answer })
+        let Ok(pid) = answer.parse() else {
+            return Err(GuardianError::Answer { request, answer });
+        };
+        self.pids.insert(server, pid);
+        Ok(())
     }
 
     /// Whether the server was there to get the signal.
     pub(super) fn signal(&mut self, server: Server, signal: Signal) -> Result<bool, GuardianError> {
+        if !self.pids.contains_key(&server) {
+            return Ok(false);
+        }
         let answer = self.ask(&format!("signal {} {}", server.key(), signal.name()))?;
         Ok(answer == "ok")
     }
 
     /// Blocks until the server has ended.
-    pub(super) fn wait(&mut self, server: Server) -> Result<String, GuardianError> {
-        self.ask(&format!("wait {}", server.key()))
+    pub(super) fn wait(&mut self, server: Server) -> Result<(), GuardianError> {
+        self.ask(&format!("wait {}", server.key()))?;
+        self.pids.remove(&server);
+        Ok(())
+    }
+
+    /// What the guardian would have done, had nobody killed it.
+    fn clean_up(&self) {
+        let pids = self.pids.values().map(u32::to_string);
+        let _ = Command::new("/bin/sh")
+            .args(["-c", "kill -KILL \"$@\"", "sh"])
+            .args(pids)
+            .status();
+        while self.pids.values().any(|pid| !has_ended(*pid)) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = std::fs::remove_dir_all(&self.directory);
     }
 
     fn ask(&mut self, request: &str) -> Result<String, GuardianError> {
@@ -151,7 +179,9 @@ impl Drop for Guardian {
     fn drop(&mut self) {
         drop(self.requests.take());
         // Whoever drops a control plane may count on its being gone afterwards.
-        let _ = self.child.wait();
+        if !self.child.wait().is_ok_and(|status| status.success()) {
+            self.clean_up();
+        }
     }
 }
 

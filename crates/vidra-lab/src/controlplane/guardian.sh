@@ -15,6 +15,7 @@ finish() {
     done
     wait
     cd / && rm -rf "$directory"
+    exit 0
 }
 trap finish EXIT
 trap 'exit 0' HUP INT TERM

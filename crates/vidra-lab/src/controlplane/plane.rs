@@ -16,6 +16,7 @@ use super::{
     certificates::{Authority, Identity, signing_key},
     directory::{Directory, default_root},
     kubeconfig,
+    ports::Port,
     processes::{Launch, Processes},
     servers, unique,
 };
@@ -44,8 +45,8 @@ pub struct Builder {
     controllers: Vec<String>,
     locator: Option<Locator>,
     root: Option<PathBuf>,
-    port: Option<u16>,
-    etcd_port: Option<u16>,
+    port: Port,
+    etcd_port: Port,
     apiserver_arguments: Vec<String>,
 }
 
@@ -75,14 +76,28 @@ impl Builder {
     /// The port of the API server, this one or none.
     #[must_use]
     pub fn port(mut self, port: u16) -> Self {
-        self.port = Some(port);
+        self.port = Port::Only(port);
+        self
+    }
+
+    /// The port of the API server if it is free, else any.
+    #[must_use]
+    pub fn preferred_port(mut self, port: u16) -> Self {
+        self.port = Port::Prefer(port);
         self
     }
 
     /// The client port of etcd, this one or none.
     #[must_use]
     pub fn etcd_port(mut self, port: u16) -> Self {
-        self.etcd_port = Some(port);
+        self.etcd_port = Port::Only(port);
+        self
+    }
+
+    /// The client port of etcd if it is free, else any.
+    #[must_use]
+    pub fn preferred_etcd_port(mut self, port: u16) -> Self {
+        self.etcd_port = Port::Prefer(port);
         self
     }
 
@@ -331,13 +346,13 @@ impl ControlPlane {
             Server::Etcd => {
                 let probe = |port| probe_etcd(port, self.etcd_name.clone());
                 self.processes
-                    .raise(server, Some(self.etcd_port), again, probe)
+                    .raise(server, Port::Only(self.etcd_port), again, probe)
                     .await
             }
             Server::Apiserver => {
                 let probe = |_| probe_apiserver(Ok(self.config()));
                 self.processes
-                    .raise(server, Some(self.port), again, probe)
+                    .raise(server, Port::Only(self.port), again, probe)
                     .await
             }
             Server::ControllerManager => return self.raise_controller_manager(launch).await,
@@ -377,7 +392,7 @@ async fn raise_etcd(
     processes: &Processes,
     program: &Path,
     name: &str,
-    port: Option<u16>,
+    port: Port,
 ) -> Result<u16, Error> {
     let launch = |port| {
         let mut arguments = servers::etcd(processes.directory(), port);

@@ -12,13 +12,11 @@ use super::{
     Error, Server, Signal,
     directory::Directory,
     guardian::{Guardian, has_ended},
-    ports,
+    ports::Port,
 };
 
-/// How often another free port is tried.
-const TRIES: u32 = 5;
 /// Ready takes seconds; a machine that is busy building everything may need minutes.
-const READY_WITHIN: Duration = Duration::from_secs(180);
+const READY_WITHIN: Duration = Duration::from_mins(3);
 const BETWEEN_PROBES: Duration = Duration::from_millis(25);
 const LINES_IN_ERROR: usize = 15;
 
@@ -37,7 +35,6 @@ pub(super) struct Processes {
 
 struct Guarded {
     guardian: Guardian,
-    pids: HashMap<Server, u32>,
     launches: HashMap<Server, Launch>,
 }
 
@@ -52,7 +49,6 @@ impl Processes {
         let guardian = Guardian::spawn(directory.path()).map_err(Error::Guardian)?;
         let guarded = Guarded {
             guardian,
-            pids: HashMap::new(),
             launches: HashMap::new(),
         };
         Ok(Self {
@@ -70,34 +66,33 @@ impl Processes {
     }
 
     pub(super) fn pid(&self, server: Server) -> Option<u32> {
-        self.lock().pids.get(&server).copied()
+        self.lock().guardian.pid(server)
     }
 
     /// Starts a server on a port, another one when somebody was faster, and waits until `probe`
-    /// is content. Only a port that the caller insists on is not replaced.
+    /// is content.
     pub(super) async fn raise<P>(
         &self,
         server: Server,
-        forced: Option<u16>,
+        wish: Port,
         launch: impl Fn(u16) -> Launch,
         probe: impl Fn(u16) -> P,
     ) -> Result<u16, Error>
     where
         P: Future<Output = Result<(), String>>,
     {
-        let tries = if forced.is_some() { 1 } else { TRIES };
         let mut port = 0;
-        for _ in 0..tries {
-            port = match forced {
-                Some(port) => port,
-                None => ports::free().map_err(|source| Error::ReservePort { server, source })?,
-            };
+        for tried in 0..wish.tries() {
+            port = wish
+                .choose(tried)
+                .map_err(|source| Error::ReservePort { server, source })?;
             self.start(server, launch(port))?;
             match self.until_ready(server, || probe(port)).await {
                 Verdict::Died if self.port_was_taken(server) => self.reap(server)?,
                 verdict => return self.judge(server, verdict).map(|()| port),
             }
         }
+        let tries = wish.tries();
         Err(Error::PortOccupied {
             server,
             port,
@@ -130,24 +125,22 @@ impl Processes {
     }
 
     pub(super) fn signal(&self, server: Server, signal: Signal) -> Result<(), Error> {
-        let mut guarded = self.lock();
-        let is_known = guarded.pids.contains_key(&server);
-        if is_known
-            && guarded
-                .guardian
-                .signal(server, signal)
-                .map_err(Error::Guardian)?
-        {
-            return Ok(());
-        }
-        Err(Error::NotRunning { server })
+        let was_there = self
+            .lock()
+            .guardian
+            .signal(server, signal)
+            .map_err(Error::Guardian)?;
+        was_there.then_some(()).ok_or(Error::NotRunning { server })
     }
 
     /// Kills a server and returns when it is gone. One that does not run is gone already.
     pub(super) fn end(&self, server: Server) -> Result<(), Error> {
+        if self.pid(server).is_none() {
+            return Ok(());
+        }
         match self.signal(server, Signal::Kill) {
-            Ok(()) => self.reap(server),
-            Err(Error::NotRunning { .. }) => Ok(()),
+            // One that has died by itself still has to be waited for.
+            Ok(()) | Err(Error::NotRunning { .. }) => self.reap(server),
             Err(error) => Err(error),
         }
     }
@@ -159,20 +152,13 @@ impl Processes {
         let started = guarded
             .guardian
             .start(server, &launch.program, &launch.arguments);
-        let pid = started.map_err(Error::Guardian)?;
-        guarded.pids.insert(server, pid);
+        started.map_err(Error::Guardian)?;
         guarded.launches.insert(server, launch);
         Ok(())
     }
 
     fn reap(&self, server: Server) -> Result<(), Error> {
-        let mut guarded = self.lock();
-        guarded.pids.remove(&server);
-        guarded
-            .guardian
-            .wait(server)
-            .map(drop)
-            .map_err(Error::Guardian)
+        self.lock().guardian.wait(server).map_err(Error::Guardian)
     }
 
     async fn until_ready<P>(&self, server: Server, probe: impl Fn() -> P) -> Verdict

@@ -3,3 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod access;
+mod binaries;
+mod controllers;
+mod downloads;
+mod faults;
+mod lifecycle;
+mod startup;
+mod support;

@@ -5,7 +5,9 @@
 
 use std::{
     collections::HashSet,
-    env, fs,
+    env,
+    fmt::Write as _,
+    fs,
     fs::File,
     io::{self, Read},
     path::{Path, PathBuf},
@@ -66,14 +68,12 @@ impl Cache {
     pub(super) fn get(&self, tool: Tool) -> Option<PathBuf> {
         let path = self.directory.join(tool.file_name());
         let record = fs::read_to_string(self.record(tool)).ok()?;
-        if is_intact(&path, &record) {
-            return Some(path);
-        }
-        progress::say(&format!(
-            "{} is damaged and will be made again",
-            path.display()
-        ));
-        None
+        is_intact(&path, &record).then_some(path)
+    }
+
+    /// Whether there is something that [`Self::get`] does not accept.
+    pub(super) fn has_remains_of(&self, tool: Tool) -> bool {
+        self.directory.join(tool.file_name()).exists()
     }
 
     /// Only one process makes binaries; the others wait and use them.
@@ -175,5 +175,8 @@ fn record_of(path: &Path) -> io::Result<String> {
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }

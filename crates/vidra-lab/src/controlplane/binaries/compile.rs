@@ -60,7 +60,7 @@ pub(super) fn build(go: &Path, tool: Tool, work: &Path) -> Result<PathBuf, Compi
         path: directory.clone(),
         source,
     })?;
-    let made = work.join(tool.file_name());
+    let made = work.join("made").join(tool.file_name());
     let _progress = Progress::new(format!(
         "building {tool} with Go, once for this machine; this takes some minutes"
     ));

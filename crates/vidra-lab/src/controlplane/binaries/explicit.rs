@@ -50,14 +50,15 @@ impl Explicit {
         }
         let path = directory.join(tool.file_name());
         let Ok(metadata) = path.metadata() else {
-            return match self.may_lack(tool) {
-                true => Ok(None),
-                false => Err(BinaryError::NotInDirectory {
-                    variable,
-                    path: directory,
-                    tool,
-                }),
-            };
+            if self.may_lack(tool) {
+                return Ok(None);
+            }
+            let path = directory;
+            return Err(BinaryError::NotInDirectory {
+                variable,
+                path,
+                tool,
+            });
         };
         if !metadata.is_file() || metadata.permissions().mode() & 0o111 == 0 {
             return Err(BinaryError::NotExecutable { variable, path });

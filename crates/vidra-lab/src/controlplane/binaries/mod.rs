@@ -101,7 +101,7 @@ pub enum BinaryError {
     #[error(
         "no {tool} could be had; install Go (https://go.dev/dl) or let this machine reach dl.k8s.io and github.com, or set {} to a directory with etcd, kube-apiserver and kube-controller-manager. Tried:\n{}",
         explicit::OURS,
-        attempts.join("\n")
+        attempts.iter().map(|attempt| format!("- {attempt}")).collect::<Vec<_>>().join("\n")
     )]
     Nowhere {
         /// What is missing.
@@ -209,19 +209,25 @@ impl Locator {
         if let Some(path) = cache.get(tool) {
             return Ok(path);
         }
+        if cache.has_remains_of(tool) {
+            progress::say(&format!(
+                "the cached {tool} is damaged and will be made again"
+            ));
+        }
         let work = cache.work_directory()?;
         let mut attempts = Vec::new();
         match download::fetch(&self.archives, tool, work.path(), runtime) {
             Ok(made) => return cache.put_all(&made, tool),
-            Err(error) => attempts.push(format!("- download: {}", chain(&error))),
+            Err(error) => attempts.push(format!("download: {}", chain(&error))),
         }
         progress::say(&format!(
-            "cannot download {tool}, building it with Go instead"
+            "Go has to build {tool}, after this: {}",
+            attempts.join(" ")
         ));
         match compile::build(&self.go, tool, work.path()) {
             Ok(path) => cache.put_all(&[(tool, path)], tool),
             Err(error) => {
-                attempts.push(format!("- build: {}", chain(&error)));
+                attempts.push(format!("build: {}", chain(&error)));
                 Err(BinaryError::Nowhere { tool, attempts })
             }
         }
