@@ -6,6 +6,10 @@
 //!          List ---- complete, at version v ----> Watch { from v } --------+
 //!            ^  |                                   ^        |
 //!            +--+ failed                            +--------+ ended, silent, busy, forbidden
+//!            ^                                      |        |
+//!            +-- v is yet to come -- Check { v } ---+        |
+//!                                       ^                    |
+//!                                       +--------------------+ never said a word
 //! ```
 
 use std::time::Duration;
@@ -22,6 +26,11 @@ pub(super) enum Step {
     List,
     /// Watch from this resource version on.
     Watch {
+        /// The resource version.
+        version: String,
+    },
+    /// Ask whether this resource version has been at all.
+    Check {
         /// The resource version.
         version: String,
     },
@@ -68,7 +77,7 @@ impl Course {
     pub(super) fn version(&self) -> Option<u64> {
         match &self.step {
             Step::List => None,
-            Step::Watch { version } => version.parse().ok(),
+            Step::Watch { version } | Step::Check { version } => version.parse().ok(),
         }
     }
 
@@ -83,12 +92,33 @@ impl Course {
         self.blind.take().is_some()
     }
 
-    /// The stream has told everything up to this version.
-    pub(super) fn advanced(&mut self, version: &str) {
+    /// The stream has told everything up to this version. One that is older than what was told
+    /// before means that history was replaced under us: what we know may be wrong.
+    pub(super) fn advanced(&mut self, version: &str) -> Result<(), Failure> {
+        let older = |own| version.parse().is_ok_and(|version: u64| version < own);
+        if self.version().is_some_and(older) {
+            return Err(Failure::Expired);
+        }
         if let Step::Watch { version: own } = &mut self.step {
             version.clone_into(own);
         }
         self.proved();
+        Ok(())
+    }
+
+    /// The API server is at this version now. A watch from a later one is open and silent for
+    /// ever: that happens after a restore of etcd.
+    pub(super) fn checked(&mut self, present: &str) {
+        let Step::Check { version } = &self.step else {
+            return;
+        };
+        let version = version.clone();
+        let is_ahead = |own: u64| present.parse().is_ok_and(|present: u64| own > present);
+        if self.version().is_some_and(is_ahead) {
+            self.restart();
+        } else {
+            self.listed(version);
+        }
     }
 
     /// The watch works.
@@ -109,6 +139,11 @@ impl Course {
         if self.must_list(&failure) {
             self.restart();
         }
+        if let (Step::Watch { version }, true) = (&self.step, failure.is_doubtful()) {
+            self.step = Step::Check {
+                version: version.clone(),
+            };
+        }
         Reaction {
             failures: self.pause_grade(&failure),
             at_least: match failure {
@@ -124,13 +159,13 @@ impl Course {
     fn must_list(&self, failure: &Failure) -> bool {
         match failure {
             Failure::Expired | Failure::KindGone => true,
-            // A watch from a version that a restored etcd has yet to reach is open and silent
-            // for ever: only a list can tell.
-            Failure::Silent { had_spoken } => !had_spoken,
             // Whatever it is that we cannot get past, a list does.
             Failure::Broken { .. } => self.failures >= TOO_MANY,
-            // Listing would make it worse, or is forbidden as well.
-            Failure::Forbidden | Failure::Busy { .. } | Failure::Ended => false,
+            // Listing would make it worse, or is forbidden as well, or would read everything only
+            // because nothing has happened.
+            Failure::Forbidden | Failure::Busy { .. } | Failure::Ended | Failure::Silent { .. } => {
+                false
+            }
         }
     }
 
@@ -190,7 +225,7 @@ mod tests {
     #[test]
     fn a_stream_that_ends_in_good_order_is_resumed_at_once_where_it_was() {
         let mut course = watching();
-        course.advanced("9");
+        course.advanced("9").unwrap();
         let reaction = course.failed(Failure::Ended);
         assert_eq!(
             (course.step(), reaction.failures, reaction.blind),
@@ -222,11 +257,62 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_stream_is_resumed_if_it_had_spoken_and_listed_anew_if_it_never_did() {
+    fn an_event_from_the_past_means_that_history_was_replaced() {
+        let mut course = watching();
+        assert_eq!(course.advanced("10"), Ok(()));
+        assert_eq!(course.advanced("10"), Ok(()));
+        assert_eq!(
+            course.advanced("9"),
+            Err(Failure::Expired),
+            "as numbers, not as texts"
+        );
+    }
+
+    #[test]
+    fn a_stream_that_fell_silent_is_resumed() {
         let mut course = watching();
         course.failed(Failure::Silent { had_spoken: true });
         assert_eq!(course.step(), &from("7"));
+    }
+
+    #[test]
+    fn a_stream_that_never_spoke_is_resumed_if_its_version_has_been() {
+        let mut course = watching();
         course.failed(Failure::Silent { had_spoken: false });
+        assert_eq!(
+            course.step(),
+            &Step::Check {
+                version: "7".to_owned()
+            }
+        );
+        course.checked("10");
+        assert_eq!(
+            course.step(),
+            &from("7"),
+            "not from 10: the stream may have been dead"
+        );
+    }
+
+    #[test]
+    fn a_stream_that_never_spoke_is_listed_anew_if_its_version_is_yet_to_come() {
+        let mut course = watching();
+        course.failed(Failure::Silent { had_spoken: false });
+        course.checked("6");
+        assert_eq!(course.step(), &Step::List);
+    }
+
+    #[test]
+    fn a_check_that_fails_is_made_again_and_after_three_failures_everything_is_listed() {
+        let mut course = watching();
+        course.failed(Failure::Silent { had_spoken: false });
+        course.failed(broken());
+        assert_eq!(
+            course.step(),
+            &Step::Check {
+                version: "7".to_owned()
+            }
+        );
+        course.failed(broken());
         assert_eq!(course.step(), &Step::List);
     }
 
@@ -298,7 +384,7 @@ mod tests {
         course.failed(broken());
         course.failed(broken());
         course.opened();
-        course.advanced("8");
+        course.advanced("8").unwrap();
         assert_eq!(course.failed(broken()).failures, 1);
     }
 }

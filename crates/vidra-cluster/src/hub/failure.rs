@@ -60,6 +60,11 @@ impl Failure {
         }
     }
 
+    /// Whether the resource version that the stream began at may be one that never was.
+    pub(super) fn is_doubtful(&self) -> bool {
+        matches!(self, Self::Silent { had_spoken: false })
+    }
+
     /// The call took too long.
     pub(super) fn late(limit: Duration) -> Self {
         let seconds = limit.as_secs_f64();

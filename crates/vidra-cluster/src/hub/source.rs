@@ -1,4 +1,4 @@
-//! The two requests of a watch, and nothing else: metadata only, our label only, all namespaces.
+//! The requests of a watch, and nothing else: metadata only, our label only, all namespaces.
 
 use std::{future::Future, sync::Arc};
 
@@ -46,6 +46,12 @@ pub(super) trait Source: Send + Sync + 'static {
         resource: &ApiResource,
         token: Option<String>,
     ) -> impl Future<Output = Result<Page, Failure>> + Send;
+
+    /// The present resource version.
+    fn version(
+        &self,
+        resource: &ApiResource,
+    ) -> impl Future<Output = Result<String, Failure>> + Send;
 
     /// What happens after a resource version.
     fn watch(
@@ -98,6 +104,16 @@ impl Source for ApiServer {
             version: list.metadata.resource_version.unwrap_or_default(),
             next: list.metadata.continue_.filter(|token| !token.is_empty()),
         })
+    }
+
+    async fn version(&self, resource: &ApiResource) -> Result<String, Failure> {
+        // A consistent list of nothing: no label has two values.
+        let nothing = format!("{},{MANAGED_BY}!={MANAGED_BY_VIDRA}", selector());
+        let parameters = ListParams::default().labels(&nothing).limit(1);
+        let list = self
+            .within(self.api(resource).list_metadata(&parameters))
+            .await?;
+        Ok(list.metadata.resource_version.unwrap_or_default())
     }
 
     async fn watch(&self, resource: &ApiResource, version: &str) -> Result<Changes, Failure> {

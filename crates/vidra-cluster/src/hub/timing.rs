@@ -9,8 +9,9 @@ use std::{
 /// The durations and sizes that a watch keeps to; the default is for production.
 #[derive(Debug, Clone)]
 pub struct Timing {
-    /// A stream that says nothing for this long is taken for dead. API servers send a bookmark
-    /// about every minute.
+    /// A stream that says nothing for this long is taken for dead and resumed, which costs at
+    /// most two small requests. API servers send a bookmark about every minute, but one that was
+    /// just started sends none for kinds in which nothing has happened yet.
     pub idle: Duration,
     /// How long a list page or the begin of a watch may take.
     pub call: Duration,

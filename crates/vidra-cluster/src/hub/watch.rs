@@ -98,6 +98,7 @@ impl<S: Source> Watch<S> {
         match self.course.step().clone() {
             Step::List => self.list().await,
             Step::Watch { version } => self.watch(&version).await,
+            Step::Check { .. } => self.check().await,
         }
     }
 
@@ -155,6 +156,16 @@ impl<S: Source> Watch<S> {
         Err(End::Failed(failure))
     }
 
+    async fn check(&mut self) -> Result<(), End> {
+        let present = self
+            .source
+            .version(&self.resource)
+            .await
+            .map_err(End::Failed)?;
+        self.course.checked(&present);
+        Ok(())
+    }
+
     async fn open(&mut self) -> Result<(), End> {
         self.tried.clear();
         self.record.update(|facts| facts.streams += 1);
@@ -203,7 +214,7 @@ impl<S: Source> Watch<S> {
                 object.resource_version
             }
         };
-        self.course.advanced(&version);
+        self.course.advanced(&version).map_err(End::Failed)?;
         self.publish(true);
         Ok(())
     }

@@ -19,6 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// One answer of the API server.
 enum Answer {
     List(Result<Page, Failure>),
+    Version(&'static str),
     Watch(Result<Vec<Result<Change, Failure>>, Failure>),
     /// A stream that says this and then nothing more.
     Quiet(Vec<Change>),
@@ -73,7 +74,14 @@ impl Source for Script {
             .await
         {
             Answer::List(page) => page,
-            _ => panic!("the script expected a watch"),
+            _ => panic!("the script expected something else than a list"),
+        }
+    }
+
+    async fn version(&self, resource: &ApiResource) -> Result<String, Failure> {
+        match self.answer(format!("version {}", resource.version)).await {
+            Answer::Version(version) => Ok(version.to_owned()),
+            _ => panic!("the script expected something else than a question for the version"),
         }
     }
 
@@ -87,7 +95,7 @@ impl Source for Script {
                 let said = stream::iter(changes.into_iter().map(Ok));
                 Ok(said.chain(stream::pending()).boxed())
             }
-            Answer::List(_) => panic!("the script expected a list"),
+            _ => panic!("the script expected something else than a watch"),
         }
     }
 }
@@ -328,18 +336,32 @@ async fn the_right_to_list_alone_is_not_enough() {
 }
 
 #[tokio::test]
-async fn a_silent_stream_is_resumed_and_one_that_never_spoke_is_listed() {
+async fn silent_streams_are_resumed_without_a_list() {
     let mut stage = Stage::new([
         list(&[], "5"),
         Answer::Quiet(vec![seen("a", "6")]),
         Answer::Quiet(vec![]),
-        list(&[], "7"),
+        Answer::Version("9"),
+        Answer::Quiet(vec![seen("b", "8")]),
     ]);
+    stage.told(&["listed ", "seen a 1", "seen b 1"]).await;
+    let expected = [
+        "list v1 ",
+        "watch v1 5",
+        "watch v1 6",
+        "version v1",
+        "watch v1 6",
+    ];
+    assert_eq!(stage.script.requests(), expected);
+}
+
+#[tokio::test]
+async fn a_watch_that_is_ahead_of_a_restored_cluster_lists_anew() {
+    let restored = [Answer::Quiet(vec![]), Answer::Version("3"), list(&[], "4")];
+    let mut stage = Stage::new([list(&["a"], "5")].into_iter().chain(restored));
     stage
-        .told(&["listed ", "seen a 1", "gone a 1", "listed "])
+        .told(&["seen a 1", "listed a", "gone a 1", "listed "])
         .await;
-    let expected = ["list v1 ", "watch v1 5", "watch v1 6", "list v1 "];
-    assert_eq!(stage.script.requests()[..4], expected);
 }
 
 #[tokio::test]
