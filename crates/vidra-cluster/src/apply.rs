@@ -7,7 +7,7 @@ use vidra_core::{identity::ObjectKey, observed::Observed, takeover::Takeover};
 
 use crate::{
     connect::Cluster,
-    failure::Failure,
+    failure::{Failure, Reply},
     read::{address, decode},
 };
 
@@ -107,12 +107,21 @@ impl Cluster {
             "op": "replace", "path": "/metadata/resourceVersion", "value": live.resource_version,
         }));
         let path = DynamicObject::url_path(resource, live.key.namespace.as_deref());
-        let request = http::Request::patch(format!("{path}/{}", live.key.name))
+        let path = format!("{path}/{}", live.key.name);
+        let reply = self.patch(&path, &Value::Array(operations)).await?;
+        decode(&reply.body, &live.key.group_kind())
+    }
+    /// Patches a path with JSON patch operations.
+    pub async fn patch_json(&self, path: &str, operations: &Value) -> Result<(), Failure> {
+        self.patch(path, operations).await.map(|_| ())
+    }
+
+    async fn patch(&self, path: &str, operations: &Value) -> Result<Reply, Failure> {
+        let request = http::Request::patch(path)
             .header(header::CONTENT_TYPE, "application/json-patch+json")
             .header(header::ACCEPT, METADATA)
-            .body(Value::Array(operations).to_string().into_bytes())
+            .body(operations.to_string().into_bytes())
             .map_err(|error| Failure::unbuildable(&error))?;
-        let reply = self.call(request).await?;
-        decode(&reply.body, &live.key.group_kind())
+        self.call(request).await
     }
 }

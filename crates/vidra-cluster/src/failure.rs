@@ -74,6 +74,12 @@ impl Failure {
         Self::without_answer(Class::Invalid, "InvalidName", error.to_string())
     }
 
+    /// The object changed under our eyes every time that we looked.
+    pub fn contended() -> Self {
+        let text = "the object changed every time before it could be written".to_owned();
+        Self::without_answer(Class::Conflict, "Conflict", text)
+    }
+
     fn without_answer(class: Class, reason: &'static str, text: String) -> Self {
         Self {
             class,

@@ -115,6 +115,21 @@ impl FieldPath {
         )
     }
 
+    /// Reads a path as the API server writes it in conflicts: `.spec.ports[port=80].name`.
+    pub fn parse_conflict(text: &str) -> Self {
+        let mut elements = Vec::new();
+        let mut rest = text;
+        while let Some(first) = rest.chars().next() {
+            let (element, tail) = match first {
+                '[' => bracketed(rest),
+                _ => plain(rest.strip_prefix('.').unwrap_or(rest)),
+            };
+            elements.extend(element.map(Element::Raw));
+            rest = tail;
+        }
+        Self(elements)
+    }
+
     /// Takes the field and all below it out of a tree of fields.
     pub fn remove_from_tree(&self, tree: &mut Value) {
         let Some((last, parents)) = self.0.split_last() else {
@@ -185,6 +200,39 @@ fn collect(node: &Value, path: &mut FieldPath, paths: &mut BTreeSet<FieldPath>) 
             path.0.pop();
         }
     }
+}
+
+/// A field name up to the next dot or bracket.
+fn plain(text: &str) -> (Option<String>, &str) {
+    let end = text.find(['.', '[']).unwrap_or(text.len());
+    ((end > 0).then(|| format!("f:{}", &text[..end])), &text[end..])
+}
+
+/// `[name="web",port=80]`, `[="member"]` or `[3]`.
+fn bracketed(text: &str) -> (Option<String>, &str) {
+    let end = closing(text);
+    let (inner, tail) = (&text[1..end], text.get(end + 1..).unwrap_or_default());
+    if let Some(member) = inner.strip_prefix('=') {
+        return (Some(format!("v:{member}")), tail);
+    }
+    if inner.chars().all(|digit| digit.is_ascii_digit()) {
+        return (Some(format!("i:{inner}")), tail);
+    }
+    let pairs = inner.split(',').filter_map(|pair| pair.split_once('='));
+    let parts: Vec<String> = pairs.map(|(key, value)| format!("\"{key}\":{value}")).collect();
+    (Some(format!("k:{{{}}}", parts.join(","))), tail)
+}
+
+fn closing(text: &str) -> usize {
+    let mut is_quoted = false;
+    for (index, character) in text.char_indices() {
+        match character {
+            '"' => is_quoted = !is_quoted,
+            ']' if !is_quoted => return index,
+            _ => {}
+        }
+    }
+    text.len()
 }
 
 /// Writes a tree in one fixed form, whatever the order of its keys.
@@ -281,7 +329,7 @@ mod tests {
 
     fn web() -> FieldsEntry {
         entry(
-            json!({"f:spec": {"f:replicas": {}, "f:template": {"f:spec": {"f:containers": {
+            &json!({"f:spec": {"f:replicas": {}, "f:template": {"f:spec": {"f:containers": {
             "k:{\"name\":\"web\"}": {".": {}, "f:image": {}, "f:name": {}}}}}}}),
         )
     }
@@ -324,6 +372,20 @@ mod tests {
             json!([{"name": "side", "image": "a"}, {"name": "web"}])
         );
         assert!(!image.remove_from(&mut object));
+    }
+
+    #[test]
+    fn a_path_in_a_conflict_is_found_in_an_object() {
+        let mut object = json!({"spec": {"ports": [{"port": 80, "name": "a"}, {"port": 81, "name": "b"}]},
+            "metadata": {"finalizers": ["x", "y"]}});
+        for path in [r".spec.ports[port=81].name", r#".metadata.finalizers[="x"]"#] {
+            assert!(FieldPath::parse_conflict(path).remove_from(&mut object), "{path}");
+        }
+        assert_eq!(
+            object,
+            json!({"spec": {"ports": [{"port": 80, "name": "a"}, {"port": 81}]},
+                "metadata": {"finalizers": ["y"]}})
+        );
     }
 
     #[test]

@@ -1,1 +1,16 @@
-//! Placeholder.
+//! The operator: controllers, queue, and how they start and end.
+//!
+//! ```text
+//!   run --> Cluster, Hub
+//!       --> resource::Controller   VidraResources: compile, plan, apply, prune, heal
+//! ```
+//!
+//! May touch the adapters, the domain and the kinds; holds no rule that `vidra-core` can hold.
+
+mod events;
+pub mod queue;
+pub mod resource;
+mod run;
+pub mod settings;
+
+pub use run::{StartError, run, run_on};

@@ -1,0 +1,180 @@
+//! Healing: one apply of one object, because of what was seen of it.
+
+use tokio::time::Instant;
+use tracing::info;
+use vidra_core::{
+    change::{Action, Cause},
+    drift::{self, Attribution},
+    identity::ObjectKey,
+    observed::Observed,
+};
+
+use super::{
+    apply::Done,
+    memory::{Glimpse, Noticed, State},
+    turn::Turn,
+};
+use crate::queue::{Slot, Work};
+
+/// Fields that are named one by one in a sentence.
+const NAMED_FIELDS: usize = 3;
+
+/// What became of the noticed objects of an owner.
+#[derive(Debug, Default)]
+pub(crate) struct Healing {
+    /// Sentences about objects that were put right.
+    pub(crate) healed: Vec<String>,
+    /// Whether the whole owner has to be reconciled.
+    pub(crate) needs_reconcile: bool,
+    /// Whether inventory entries changed.
+    pub(crate) is_changed: bool,
+}
+
+impl Turn<'_> {
+    /// Judges everything that was noticed again, and puts right what is not as it should be.
+    pub(crate) async fn heal(&self, state: &mut State) -> Healing {
+        let mut healing = Healing::default();
+        for (key, noticed) in self.owner.take_noticed() {
+            self.heal_one(state, key, noticed, &mut healing).await;
+        }
+        healing
+    }
+
+    async fn heal_one(
+        &self,
+        state: &mut State,
+        key: ObjectKey,
+        noticed: Noticed,
+        healing: &mut Healing,
+    ) {
+        if !self.owner.is_suspicious(&key, &noticed.0) || is_ending(&noticed.0) {
+            return;
+        }
+        let wait = state
+            .fights
+            .get(&key)
+            .map(|(fight, _)| fight.wait(self.controller.age()));
+        if let Some(wait) = wait.filter(|wait| !wait.is_zero()) {
+            self.owner.put_back(key, noticed);
+            self.controller
+                .queue
+                .add_after(self.name(), Slot::Heal, Work::sightings(), wait);
+            return;
+        }
+        match self.put_right(state, &key, &noticed).await {
+            None => healing.needs_reconcile = true,
+            Some(Err(cause)) => {
+                info!(resource = self.name(), object = %key, reason = cause.reason, "heal failed");
+                healing.needs_reconcile = true;
+            }
+            Some(Ok((before, done))) => self.take_healed(state, &noticed, before, &done, healing),
+        }
+    }
+
+    /// Applies the object; `None` if only a whole reconcile can tell what to do.
+    async fn put_right(
+        &self,
+        state: &State,
+        key: &ObjectKey,
+        noticed: &Noticed,
+    ) -> Option<Result<(Option<Observed>, Done), Cause>> {
+        let compiled = state.compiled.clone()?;
+        let desired = compiled.objects.get(key)?;
+        let entry = state
+            .inventory
+            .get(key)
+            .filter(|entry| entry.uid.is_some())?
+            .clone();
+        let before = match &noticed.0 {
+            Glimpse::Live(live) => Some((**live).clone()),
+            Glimpse::Gone => None,
+        };
+        let done = self.apply(desired, entry, before.clone()).await;
+        Some(done.map(|done| (before, done)))
+    }
+
+    fn take_healed(
+        &self,
+        state: &mut State,
+        noticed: &Noticed,
+        before: Option<Observed>,
+        done: &Done,
+        healing: &mut Healing,
+    ) {
+        let key = done.entry.key.clone();
+        let known = state
+            .inventory
+            .get(&key)
+            .and_then(|entry| entry.uid.clone());
+        let is_same_object = known == done.entry.uid;
+        self.keep(state, done);
+        healing.is_changed = true;
+        if done.action == Action::Skipped {
+            return;
+        }
+        if before
+            .as_ref()
+            .is_some_and(drift::autoscaler_holds_replicas)
+        {
+            healing
+                .healed
+                .push(format!("spec.replicas of {key} is left to the autoscaler"));
+            return;
+        }
+        if done.action == Action::Unchanged {
+            return;
+        }
+        let by = done.attribution.as_ref().and_then(|found| found.by.clone());
+        let fight = state.fights.entry(key.clone()).or_default();
+        fight.0.healed(self.controller.age());
+        fight.1 = by.unwrap_or_else(|| "somebody".to_owned());
+        let what = what_happened(&key, done, before.is_some(), is_same_object);
+        healing
+            .healed
+            .push(format!("{what}; put back after {}", since(noticed.1)));
+    }
+}
+
+fn is_ending(glimpse: &Glimpse) -> bool {
+    matches!(glimpse, Glimpse::Live(live) if live.is_terminating)
+}
+
+fn what_happened(key: &ObjectKey, done: &Done, was_seen: bool, is_same_object: bool) -> String {
+    match &done.attribution {
+        Some(Attribution { fields, by }) if was_seen && is_same_object => {
+            let by = by.as_deref().unwrap_or("somebody");
+            format!("{} of {key} was changed by {by}", named(fields))
+        }
+        _ if was_seen => format!("{key} was replaced by another object"),
+        _ if is_same_object => format!("the label of {key} was removed"),
+        _ => format!("{key} was deleted"),
+    }
+}
+
+fn named(fields: &[vidra_core::fields::FieldPath]) -> String {
+    let shown: Vec<String> = fields
+        .iter()
+        .take(NAMED_FIELDS)
+        .map(ToString::to_string)
+        .collect();
+    match fields.len() {
+        0 => "the content".to_owned(),
+        count if count > NAMED_FIELDS => {
+            format!(
+                "{} and {} more fields",
+                shown.join(", "),
+                count - NAMED_FIELDS
+            )
+        }
+        _ => shown.join(", "),
+    }
+}
+
+fn since(at: Instant) -> String {
+    let elapsed = at.elapsed();
+    if elapsed.as_secs() > 9 {
+        format!("{} s", elapsed.as_secs())
+    } else {
+        format!("{} ms", elapsed.as_millis())
+    }
+}

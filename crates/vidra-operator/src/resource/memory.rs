@@ -1,0 +1,221 @@
+//! What the operator remembers of each owner between reconciles.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::time::Instant;
+use vidra_api::VidraResourceStatus;
+use vidra_cluster::hub::Sighting;
+use vidra_core::{
+    drift::{Verdict, judge},
+    fight::Fight,
+    identity::ObjectKey,
+    inventory::{Entry, Inventory},
+    observed::Observed,
+    owner::OwnerId,
+};
+
+use super::decode::Compiled;
+
+/// What was seen of an object that may have to be healed.
+#[derive(Debug, Clone)]
+pub(crate) enum Glimpse {
+    /// It was seen like this.
+    Live(Box<Observed>),
+    /// It is gone.
+    Gone,
+}
+
+/// A glimpse and when it was had.
+pub(crate) type Noticed = (Glimpse, Instant);
+
+/// An object as our last apply left it.
+#[derive(Debug, Clone)]
+struct Expected {
+    entry: Entry,
+    /// The resource version that our last apply returned, where it is a number.
+    version: Option<u64>,
+}
+
+/// One owner: what it expects, what was noticed, and the state that only its turn may touch.
+pub(crate) struct Owner {
+    /// Who it is.
+    pub(crate) id: OwnerId,
+    /// Held during a whole turn: a heal and a reconcile exclude each other.
+    pub(crate) state: tokio::sync::Mutex<State>,
+    expected: Mutex<HashMap<ObjectKey, Expected>>,
+    noticed: Mutex<BTreeMap<ObjectKey, Noticed>>,
+}
+
+/// The state of an owner.
+#[derive(Default)]
+pub(crate) struct State {
+    /// The uid of the `VidraResource`: a new one under the old name starts afresh.
+    pub(crate) uid: String,
+    /// Its objects.
+    pub(crate) inventory: Inventory,
+    /// Its manifest, decoded.
+    pub(crate) compiled: Option<Arc<Compiled>>,
+    /// The status as last written or read.
+    pub(crate) status: VidraResourceStatus,
+    /// Failures in a row.
+    pub(crate) failures: u32,
+    /// When each object was last applied by this process.
+    pub(crate) applied_at: HashMap<ObjectKey, Instant>,
+    /// Objects that are taken from us again and again, with who takes them.
+    pub(crate) fights: BTreeMap<ObjectKey, (Fight, String)>,
+    /// When everything is applied again, whatever the metadata says.
+    pub(crate) deep_pass_at: Option<Instant>,
+}
+
+impl Owner {
+    pub(crate) fn new(id: OwnerId) -> Self {
+        Self {
+            id,
+            state: tokio::sync::Mutex::default(),
+            expected: Mutex::default(),
+            noticed: Mutex::default(),
+        }
+    }
+
+    /// Looks at a sighting; answers whether there is something to be done about it.
+    pub(crate) fn notice(&self, key: &ObjectKey, glimpse: Glimpse) -> bool {
+        if !self.is_suspicious(key, &glimpse) {
+            return false;
+        }
+        lock(&self.noticed).insert(key.clone(), (glimpse, Instant::now()));
+        true
+    }
+
+    /// Whether a glimpse shows anything but what our last apply left.
+    pub(crate) fn is_suspicious(&self, key: &ObjectKey, glimpse: &Glimpse) -> bool {
+        let expected = lock(&self.expected);
+        let (Some(expected), Glimpse::Live(live)) = (expected.get(key), glimpse) else {
+            return true;
+        };
+        let seen: Option<u64> = live.resource_version.parse().ok();
+        // Older than our own last write: what it shows has been dealt with.
+        if let (Some(seen), Some(ours)) = (seen, expected.version)
+            && seen < ours
+            && expected.entry.uid.as_ref() == Some(&live.uid)
+        {
+            return false;
+        }
+        judge(&expected.entry, live, &self.id.field_manager()) != Verdict::Intact
+    }
+
+    /// Takes everything that was noticed.
+    pub(crate) fn take_noticed(&self) -> BTreeMap<ObjectKey, Noticed> {
+        std::mem::take(&mut *lock(&self.noticed))
+    }
+
+    /// Puts back what has to wait.
+    pub(crate) fn put_back(&self, key: ObjectKey, noticed: Noticed) {
+        lock(&self.noticed).entry(key).or_insert(noticed);
+    }
+
+    /// Remembers what our apply returned.
+    pub(crate) fn expect(&self, entry: &Entry, live: &Observed) {
+        let expected = Expected {
+            entry: entry.clone(),
+            version: live.resource_version.parse().ok(),
+        };
+        lock(&self.expected).insert(entry.key.clone(), expected);
+    }
+
+    /// Expects exactly what the inventory says; used when nothing was applied in this process yet.
+    pub(crate) fn expect_inventory(&self, inventory: &Inventory) {
+        let mut expected = lock(&self.expected);
+        expected.retain(|key, _| inventory.get(key).is_some());
+        for entry in inventory.iter() {
+            expected
+                .entry(entry.key.clone())
+                .or_insert_with(|| Expected {
+                    entry: entry.clone(),
+                    version: None,
+                });
+        }
+    }
+}
+
+/// All owners, and which objects are theirs.
+#[derive(Default)]
+pub(crate) struct Owners {
+    by_name: Mutex<HashMap<String, Arc<Owner>>>,
+    by_object: Mutex<HashMap<ObjectKey, BTreeSet<String>>>,
+}
+
+impl Owners {
+    /// The owner of this name, made if it is new.
+    pub(crate) fn owner(&self, installation: &str, name: &str) -> Arc<Owner> {
+        lock(&self.by_name)
+            .entry(name.to_owned())
+            .or_insert_with(|| Arc::new(Owner::new(OwnerId::new(installation, name))))
+            .clone()
+    }
+
+    /// Forgets an owner that is gone.
+    pub(crate) fn forget(&self, name: &str) {
+        lock(&self.by_name).remove(name);
+        self.follow(name, &BTreeSet::new());
+    }
+
+    /// Sets which objects' sightings an owner gets.
+    pub(crate) fn follow(&self, name: &str, objects: &BTreeSet<ObjectKey>) {
+        let mut index = lock(&self.by_object);
+        index.retain(|key, owners| {
+            if !objects.contains(key) {
+                owners.remove(name);
+            }
+            !owners.is_empty()
+        });
+        for key in objects {
+            index
+                .entry(key.clone())
+                .or_default()
+                .insert(name.to_owned());
+        }
+    }
+
+    /// Hands a sighting to the owners of the object; answers those that have something to do.
+    pub(crate) fn dispatch(&self, sighting: Sighting) -> Vec<String> {
+        match sighting {
+            Sighting::Seen { object, .. } => {
+                let key = object.key.clone();
+                self.notify(&key, &Glimpse::Live(Box::new(object)))
+            }
+            Sighting::Gone { key, .. } => self.notify(&key, &Glimpse::Gone),
+            Sighting::Listed { kind, keys } => {
+                let missing: Vec<ObjectKey> = lock(&self.by_object)
+                    .keys()
+                    .filter(|key| key.group_kind() == kind && !keys.contains(*key))
+                    .cloned()
+                    .collect();
+                missing
+                    .iter()
+                    .flat_map(|key| self.notify(key, &Glimpse::Gone))
+                    .collect()
+            }
+            Sighting::Blind { .. } | Sighting::Sighted { .. } => Vec::new(),
+        }
+    }
+
+    fn notify(&self, key: &ObjectKey, glimpse: &Glimpse) -> Vec<String> {
+        let names = lock(&self.by_object).get(key).cloned().unwrap_or_default();
+        let by_name = lock(&self.by_name);
+        names
+            .into_iter()
+            .filter(|name| {
+                by_name
+                    .get(name)
+                    .is_some_and(|owner| owner.notice(key, glimpse.clone()))
+            })
+            .collect()
+    }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

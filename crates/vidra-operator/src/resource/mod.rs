@@ -1,0 +1,270 @@
+//! The controller of `VidraResource`s.
+//!
+//! ```text
+//!   intake (watch of the custom resources) --+
+//!   sightings (watch hub) -------------------+--> queue --> turn --> reconcile --> report
+//!   timers, retries, requests ---------------+                  \--> heal -------/
+//! ```
+//!
+//! One owner never has two turns at once, and a turn either heals the objects that were noticed
+//! or reconciles the whole owner.
+
+mod apply;
+mod cleanup;
+mod decode;
+mod heal;
+mod intake;
+mod live;
+mod memory;
+mod policy;
+mod prune;
+mod reconcile;
+mod report;
+mod status;
+mod turn;
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, RandomState},
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures::FutureExt;
+use tokio::{sync::mpsc, time::Instant};
+use tracing::error;
+use vidra_api::VidraResource;
+use vidra_cluster::{
+    connect::Cluster,
+    discovery::Catalogue,
+    hub::{Hub, Sighting},
+};
+use vidra_core::{inventory::Inventory, schedule::jittered, trigger::Trigger};
+
+use self::{
+    live::Snapshots,
+    memory::{Owners, State, lock},
+    turn::Turn,
+};
+use crate::{
+    events::Events,
+    queue::{Queue, Slot, Work},
+    settings::Settings,
+};
+
+/// Everything that the controller of `VidraResource`s shares between turns.
+pub struct Controller {
+    pub(crate) cluster: Cluster,
+    pub(crate) catalogue: Catalogue,
+    pub(crate) snapshots: Snapshots,
+    pub(crate) hub: Hub,
+    pub(crate) queue: Queue,
+    pub(crate) events: Events,
+    pub(crate) settings: Settings,
+    installation: String,
+    owners: Owners,
+    resources: Mutex<HashMap<String, Arc<VidraResource>>>,
+    started: Instant,
+    chance: RandomState,
+}
+
+impl Controller {
+    /// A controller for one cluster.
+    pub fn new(cluster: Cluster, hub: Hub, installation: String, settings: Settings) -> Self {
+        Self {
+            events: Events::new(&cluster),
+            cluster,
+            catalogue: Catalogue::default(),
+            snapshots: Snapshots::default(),
+            hub,
+            queue: Queue::default(),
+            settings,
+            installation,
+            owners: Owners::default(),
+            resources: Mutex::default(),
+            started: Instant::now(),
+            chance: RandomState::new(),
+        }
+    }
+
+    /// Does the work of the queue, one owner at a time. Run several of these at once.
+    pub async fn work(&self) {
+        loop {
+            let (name, work) = self.queue.next().await;
+            let turn = AssertUnwindSafe(self.take_turn(&name, work))
+                .catch_unwind()
+                .await;
+            if turn.is_err() {
+                error!(
+                    resource = name,
+                    "a defect in Vidra ended this turn; it is tried again"
+                );
+                let retry = Work::reconcile(Trigger::Retry);
+                self.queue
+                    .add_after(&name, Slot::Retry, retry, Duration::from_mins(1));
+            }
+            self.queue.done(&name);
+            self.snapshots.forget_old();
+        }
+    }
+
+    /// Hands sightings to their owners.
+    pub async fn watch(&self, mut sightings: mpsc::Receiver<Sighting>) {
+        while let Some(sighting) = sightings.recv().await {
+            for name in self.owners.dispatch(sighting) {
+                self.queue.add(&name, Work::sightings());
+            }
+        }
+    }
+
+    async fn take_turn(&self, name: &str, work: Work) {
+        let Some(resource) = lock(&self.resources).get(name).cloned() else {
+            self.forget(name);
+            return;
+        };
+        let owner = self.owners.owner(&self.installation, name);
+        let mut state = owner.state.lock().await;
+        let turn = Turn::new(self, &owner, &resource);
+        if resource.metadata.deletion_timestamp.is_some() {
+            turn.end(&mut state, work).await;
+        } else if resource.spec.suspend {
+            turn.pause(&mut state).await;
+        } else if work.triggers.is_empty() {
+            let healing = turn.heal(&mut state).await;
+            turn.report_healing(&mut state, healing).await;
+        } else {
+            // The reconcile looks at everything, so what was noticed before it began is covered.
+            owner.take_noticed();
+            let result = turn.reconcile(&mut state, work.triggers).await;
+            turn.report(&mut state, result, work.triggers).await;
+        }
+    }
+
+    fn forget(&self, name: &str) {
+        self.hub.release(name);
+        self.owners.forget(name);
+        self.queue.forget(name);
+    }
+
+    /// How long this process has been running.
+    pub(crate) fn age(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// A number that differs between processes and names.
+    pub(crate) fn chance(&self, name: &str) -> u64 {
+        self.chance.hash_one(name)
+    }
+
+    /// A share of an interval that differs between names.
+    pub(crate) fn spread(&self, name: &str, interval: Duration) -> Duration {
+        let share = u32::try_from(self.chance(name) % 1_000).unwrap_or_default();
+        interval * share / 1_000
+    }
+
+    /// Plans the next periodic pass. Owners with equal intervals pass together, so that one list
+    /// per kind serves them all; the jitter keeps processes apart.
+    pub(crate) fn plan_pass(&self, resource: &VidraResource, name: &str) {
+        let own = resource.spec.interval.map(vidra_api::GoDuration::get);
+        let interval = own.unwrap_or(self.settings.requeue_resources_after);
+        if interval.is_zero() {
+            self.queue.cancel(name, Slot::Pass);
+            return;
+        }
+        let age = self.age();
+        let rounds = u32::try_from(age.as_nanos() / interval.as_nanos()).unwrap_or(u32::MAX - 1);
+        let slot = interval * (rounds + 1);
+        let jitter = jittered(interval, self.chance("pass")).saturating_sub(interval);
+        let delay = slot.saturating_sub(age) + jitter;
+        self.queue
+            .add_after(name, Slot::Pass, Work::reconcile(Trigger::Timer), delay);
+    }
+
+    /// Another resource that has objects in a namespace.
+    pub(crate) fn other_tenant(&self, name: &str, namespace: &str) -> Option<String> {
+        let resources = lock(&self.resources);
+        let others = resources.iter().filter(|(other, _)| *other != name);
+        others
+            .filter(|(_, resource)| has_objects_in(resource, namespace))
+            .map(|(other, _)| other.clone())
+            .next()
+    }
+}
+
+impl Turn<'_> {
+    async fn end(&self, state: &mut State, work: Work) {
+        self.controller.hub.release(self.name());
+        self.controller
+            .owners
+            .follow(self.name(), &std::collections::BTreeSet::new());
+        let result = self.cleanup(state).await;
+        let is_over = result.as_ref().is_ok_and(|outcome| {
+            outcome.changes.failures().all(|failure| {
+                failure
+                    .cause
+                    .as_ref()
+                    .is_some_and(|cause| cause.reason == "Terminating")
+            })
+        });
+        if is_over {
+            self.report_end(result.unwrap_or_default()).await;
+        } else {
+            let mut triggers = work.triggers;
+            triggers.merge(vidra_core::trigger::TriggerSet::of(Trigger::Event));
+            self.report(state, result, triggers).await;
+        }
+    }
+
+    async fn pause(&self, state: &mut State) {
+        self.controller.hub.release(self.name());
+        self.controller.queue.forget(self.name());
+        if let Err(cause) = self.load(state) {
+            self.report(
+                state,
+                Err(cause),
+                vidra_core::trigger::TriggerSet::default(),
+            )
+            .await;
+            return;
+        }
+        self.report_suspended(state).await;
+    }
+
+    /// Follows the objects of this owner, or not, as it wishes.
+    fn follow(&self, state: &State, compiled: &decode::Compiled) {
+        let wish = self.resource.spec.destination.reconcile_on_events;
+        if !wish.unwrap_or(self.controller.settings.event_based_reconcile) {
+            self.controller.hub.release(self.name());
+            self.controller
+                .owners
+                .follow(self.name(), &std::collections::BTreeSet::new());
+            return;
+        }
+        let mut objects: std::collections::BTreeSet<_> = state
+            .inventory
+            .iter()
+            .map(|entry| entry.key.clone())
+            .collect();
+        objects.extend(compiled.objects.keys().cloned());
+        self.controller.owners.follow(self.name(), &objects);
+        self.controller.hub.need(self.name(), compiled.kinds());
+    }
+}
+
+fn has_objects_in(resource: &VidraResource, namespace: &str) -> bool {
+    let Some(status) = &resource.status else {
+        return false;
+    };
+    let entries = status
+        .inventory
+        .iter()
+        .flat_map(|stored| stored.entries.iter().map(String::as_str));
+    match Inventory::decode(entries) {
+        Ok(inventory) => inventory
+            .iter()
+            .any(|entry| entry.key.namespace.as_deref() == Some(namespace)),
+        // What we cannot read may be there.
+        Err(_) => true,
+    }
+}

@@ -1,0 +1,228 @@
+//! The status that an outcome amounts to. Pure.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use vidra_api::{
+    Counts, Failure, HeldPrune, ManagedResource, State as DeployState, StoredInventory,
+    VidraResourceStatus,
+};
+use vidra_core::{
+    change::{Action, Cause, Change},
+    class::Class,
+    guard::Held,
+    identity::ObjectKey,
+    inventory::{Inventory, Origin},
+};
+
+use super::reconcile::Outcome;
+
+/// `managedResources` shows at most this many objects; the inventory is complete.
+const SHOWN_RESOURCES: usize = 1_000;
+
+/// What a condition says.
+pub(crate) struct Saying {
+    /// Whether the condition holds; `None`: it is not known.
+    pub(crate) holds: Option<bool>,
+    /// Why, in one word.
+    pub(crate) reason: &'static str,
+    /// Why, in a sentence.
+    pub(crate) message: String,
+}
+
+impl Saying {
+    pub(crate) fn new(holds: bool, reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            holds: Some(holds),
+            reason,
+            message: message.into(),
+        }
+    }
+}
+
+/// Sets a condition; its transition time moves only when its status does.
+pub(crate) fn say(
+    status: &mut VidraResourceStatus,
+    kind: &str,
+    generation: i64,
+    now: Timestamp,
+    saying: Saying,
+) {
+    let text = match saying.holds {
+        Some(true) => "True",
+        Some(false) => "False",
+        None => "Unknown",
+    };
+    let known = status
+        .conditions
+        .iter()
+        .find(|known| known.type_ == kind && known.status == text);
+    let last_transition_time = known.map_or(Time(now), |known| known.last_transition_time.clone());
+    let condition = Condition {
+        type_: kind.to_owned(),
+        status: text.to_owned(),
+        reason: saying.reason.to_owned(),
+        message: saying.message,
+        observed_generation: Some(generation),
+        last_transition_time,
+    };
+    status.conditions.retain(|known| known.type_ != kind);
+    status.conditions.push(condition);
+    status
+        .conditions
+        .sort_by(|one, other| one.type_.cmp(&other.type_));
+}
+
+/// Removes a condition that has nothing to say.
+pub(crate) fn unsay(status: &mut VidraResourceStatus, kind: &str) {
+    status.conditions.retain(|known| known.type_ != kind);
+}
+
+/// Puts the inventory into a status, completely and as users of the Go operator know it.
+pub(crate) fn put_inventory(status: &mut VidraResourceStatus, inventory: &Inventory) {
+    let stored = StoredInventory {
+        entries: inventory.encode(),
+        ..StoredInventory::default()
+    };
+    status.inventory = Some(stored);
+    status.managed_resources = inventory
+        .iter()
+        .take(SHOWN_RESOURCES)
+        .map(|entry| ManagedResource {
+            kind: entry.key.kind.clone(),
+            api_version: api_version(&entry.key, &entry.version),
+            name: entry.key.name.clone(),
+            namespace: entry.key.namespace.clone(),
+        })
+        .collect();
+}
+
+fn api_version(key: &ObjectKey, version: &str) -> String {
+    if key.group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{}/{version}", key.group)
+    }
+}
+
+/// Puts a complete reconcile into a status.
+pub(crate) fn put_outcome(
+    status: &mut VidraResourceStatus,
+    outcome: &Outcome,
+    inventory: &Inventory,
+) {
+    put_inventory(status, inventory);
+    let pruned = status
+        .counts
+        .map(|counts| counts.pruned)
+        .unwrap_or_default();
+    let count = |action| number(outcome.changes.count(action));
+    status.counts = Some(Counts {
+        desired: number(outcome.desired),
+        applied: count(Action::Created) + count(Action::Configured) + count(Action::Unchanged),
+        failed: count(Action::Failed),
+        pruned: if outcome.changes.wrote() {
+            count(Action::Deleted)
+        } else {
+            pruned
+        },
+        adopted: number(
+            inventory
+                .iter()
+                .filter(|entry| entry.origin == Origin::Adopted)
+                .count(),
+        ),
+        held: number(
+            outcome
+                .held
+                .as_ref()
+                .map(|held| held.objects.len())
+                .unwrap_or_default(),
+        ),
+    });
+    status.failures = outcome
+        .changes
+        .failures()
+        .take(VidraResourceStatus::MAX_FAILURES)
+        .map(failure)
+        .collect();
+    status.held = outcome.held.as_ref().map(held);
+    let is_clean = status.failures.is_empty();
+    status.deploy_state = Some(if is_clean {
+        DeployState::Succeeded
+    } else {
+        DeployState::Failed
+    });
+    status.last_error = (!is_clean).then(|| summary(outcome));
+    if is_clean {
+        status.last_applied_digest = Some(outcome.digest.clone());
+    }
+}
+
+/// One sentence about what failed.
+pub(crate) fn summary(outcome: &Outcome) -> String {
+    let failed = outcome.changes.count(Action::Failed);
+    let Some(first) = outcome.changes.failures().next() else {
+        return String::new();
+    };
+    let why = first
+        .cause
+        .as_ref()
+        .map(|cause| cause.message.as_str())
+        .unwrap_or_default();
+    let rest = if failed > 1 {
+        format!(" (and {} more)", failed - 1)
+    } else {
+        String::new()
+    };
+    format!("{}: {why}{rest}", first.key)
+}
+
+/// The cause that decides what the whole resource is called.
+pub(crate) fn leading(outcome: &Outcome) -> Option<&Cause> {
+    let causes = outcome
+        .changes
+        .failures()
+        .filter_map(|change| change.cause.as_ref());
+    causes.max_by_key(|cause| match cause.class {
+        Class::Invalid => 5,
+        Class::Denied => 4,
+        Class::Conflict => 3,
+        Class::Fatal => 2,
+        Class::Transient => 1,
+        Class::Waiting => 0,
+    })
+}
+
+fn failure(change: &Change) -> Failure {
+    let cause = change.cause.as_ref();
+    Failure {
+        object: change.key.to_string(),
+        reason: cause
+            .map(|cause| cause.reason)
+            .unwrap_or_default()
+            .to_owned(),
+        message: cause.map(|cause| cause.message.clone()).unwrap_or_default(),
+    }
+}
+
+fn held(held: &Held) -> HeldPrune {
+    HeldPrune {
+        hash: held.hash.clone(),
+        objects: held
+            .objects
+            .iter()
+            .take(HeldPrune::MAX_OBJECTS)
+            .map(ToString::to_string)
+            .collect(),
+        total: number(held.objects.len()),
+    }
+}
+
+/// How many objects a reconcile had to do with.
+pub(crate) fn total(outcome: &Outcome) -> usize {
+    outcome.desired + outcome.changes.count(Action::Deleted)
+}
+
+fn number(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}

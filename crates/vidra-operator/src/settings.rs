@@ -1,0 +1,30 @@
+//! The operator's settings.
+
+use std::time::Duration;
+
+/// What holds for all resources that do not say otherwise.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How often the objects of a resource are checked in addition to events; zero: never.
+    pub requeue_resources_after: Duration,
+    /// Whether changes of managed objects are acted upon at once.
+    pub event_based_reconcile: bool,
+    /// How often everything is applied again, whatever the metadata says; zero: never.
+    pub deep_pass: Duration,
+    /// How many resources are worked on at once.
+    pub workers: usize,
+    /// How long one call to an API server may take.
+    pub call_timeout: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            requeue_resources_after: Duration::from_mins(10),
+            event_based_reconcile: true,
+            deep_pass: Duration::from_hours(24),
+            workers: 8,
+            call_timeout: Duration::from_secs(30),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What can be typed.
+
+use std::{path::Path, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use vidra_operator::settings::Settings;
+
+/// Where a Pod finds the namespace that it runs in.
+const SERVICE_ACCOUNT_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+/// Keeps Kubernetes clusters equal to the artifacts that Infrahub renders.
+#[derive(Debug, Parser)]
+#[command(name = "vidra", version)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Run the operator until SIGTERM or Ctrl-C. Uses KUBECONFIG, or the service account of the
+    /// Pod.
+    Operator(Operator),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Operator {
+    /// The namespace of Vidra's own Secrets and ConfigMaps [default: `POD_NAMESPACE`, else the
+    /// service account's, else vidra-system]
+    #[arg(long)]
+    namespace: Option<String>,
+    /// How log lines are written.
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) log_format: LogFormat,
+    /// How often all objects of a resource are checked beside events, in seconds; 0 turns it off.
+    #[arg(long, default_value_t = 600, value_name = "SECONDS")]
+    resync: u64,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+impl Operator {
+    pub(crate) fn settings(&self) -> Settings {
+        Settings {
+            requeue_resources_after: Duration::from_secs(self.resync),
+            ..Settings::default()
+        }
+    }
+
+    /// The namespace of Vidra's own objects; the first source that names one wins.
+    pub(crate) fn namespace(&self) -> String {
+        let of_pod = || std::env::var("POD_NAMESPACE").ok();
+        let of_account = || std::fs::read_to_string(Path::new(SERVICE_ACCOUNT_NAMESPACE)).ok();
+        let named = |text: String| Some(text.trim().to_owned()).filter(|name| !name.is_empty());
+        self.namespace
+            .clone()
+            .and_then(named)
+            .or_else(|| of_pod().and_then(named))
+            .or_else(|| of_account().and_then(named))
+            .unwrap_or_else(|| "vidra-system".to_owned())
+    }
+}

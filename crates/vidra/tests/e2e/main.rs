@@ -1,0 +1,14 @@
+//! The operator against a real API server: what it promises, seen from outside.
+//!
+//! All tests of this binary share one control plane and one operator; they keep apart by name and
+//! namespace. A test that needs other settings or faults has a control plane of its own.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    missing_docs,
+    reason = "a test that cannot go on should stop right there"
+)]
+
+mod basics;
+mod support;
