@@ -6,26 +6,29 @@ use super::{Artifact, Error, Options, Progress, RealInfrahub, Seeded, seed};
 
 /// Raises and seeds an Infrahub, says how to use it, and stops it on Ctrl-C.
 pub async fn run_until_ctrl_c(options: Options) -> Result<(), Error> {
-    interruptible(async {
-        let infrahub = RealInfrahub::start(options, Progress::stderr()).await?;
+    let progress = Progress::stderr();
+    let work = async {
+        let infrahub = RealInfrahub::start(options, progress.clone()).await?;
         let seeded = seed(&infrahub).await?;
         tell(&instructions(&infrahub, &seeded));
         std::future::pending::<()>().await;
         Ok(())
-    })
-    .await
+    };
+    interruptible(work, &progress).await
 }
 
 /// Ends `work` on Ctrl-C; what it owns is dropped, which stops the server.
-async fn interruptible(work: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
-    let progress = Progress::stderr();
+async fn interruptible(
+    work: impl Future<Output = Result<(), Error>>,
+    progress: &Progress,
+) -> Result<(), Error> {
     tokio::select! {
-        result = work => result,
-        _ = tokio::signal::ctrl_c() => {
-            progress.say("interrupted; stopping");
-            Ok(())
-        }
+        result = work => return result,
+        _ = tokio::signal::ctrl_c() => progress.say("interrupted; stopping"),
     }
+    // By now the work is dropped.
+    progress.say("stopped");
+    Ok(())
 }
 
 fn instructions(infrahub: &RealInfrahub, seeded: &Seeded) -> String {
@@ -54,10 +57,12 @@ fn tell(text: &str) {
 
 /// Placeholder until the suite exists.
 pub async fn run_contract(options: Options) -> Result<(), Error> {
-    interruptible(async {
-        let infrahub = RealInfrahub::start(options, Progress::stderr()).await?;
+    let progress = Progress::stderr();
+    let work = async {
+        let infrahub = RealInfrahub::start(options, progress.clone()).await?;
         seed(&infrahub).await?;
+        infrahub.stop();
         Ok(())
-    })
-    .await
+    };
+    interruptible(work, &progress).await
 }
