@@ -11,4 +11,5 @@
 )]
 
 mod basics;
+#[allow(dead_code, reason = "shared by all modules; each uses a part")]
 mod support;

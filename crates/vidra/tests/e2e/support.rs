@@ -14,6 +14,7 @@ use kube::{
     Api, Client, Config,
     api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
     core::{ApiResource, GroupVersionKind},
+    runtime::{conditions::is_crd_established, wait::await_condition},
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
