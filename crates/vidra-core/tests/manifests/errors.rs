@@ -16,6 +16,12 @@ fn a_position_counts_lines_of_the_whole_text_and_documents_with_content() {
 }
 
 #[test]
+fn an_end_marker_counts_as_a_line() {
+    let text = format!("{}...\nkind: [\n", config_map("a", ""));
+    assert_eq!(error(&text).problems()[0].position.line, 6);
+}
+
+#[test]
 fn a_duplicate_key_is_reported_where_the_second_one_stands() {
     let error = error("apiVersion: v1\nkind: A\nmetadata:\n  name: x\n  name: y\n");
     let position = &error.problems()[0].position;
@@ -78,6 +84,17 @@ fn a_duplicate_names_both_places() {
     };
     assert_eq!((first.line, problem.position.line), (1, 6));
     assert_eq!(object, "ConfigMap default/a");
+}
+
+#[test]
+fn the_second_of_two_duplicates_is_the_one_reported_even_if_only_its_version_is_known() {
+    let scaler = |version| {
+        format!(
+            "apiVersion: autoscaling/{version}\nkind: HorizontalPodAutoscaler\nmetadata: {{name: a}}\n"
+        )
+    };
+    let error = compile(&format!("{}---\n{}", scaler("v9"), scaler("v2"))).expect_err("twice");
+    assert_eq!(error.problems()[0].position.line, 5);
 }
 
 #[test]

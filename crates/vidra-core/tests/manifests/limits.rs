@@ -84,6 +84,24 @@ fn a_long_text_behind_many_aliases_is_refused_before_it_fills_the_memory() {
 }
 
 #[test]
+fn the_bytes_of_strings_are_counted_over_all_documents_of_both_formats() {
+    let limits = Limits {
+        expanded_bytes: 1_000,
+        ..Limits::default()
+    };
+    let text = "x".repeat(600);
+    let yaml = config_map("a", &format!("a: {text}\n"));
+    let json = format!(
+        r#"{{"apiVersion": "v1", "kind": "A", "metadata": {{"name": "a"}}, "a": "{text}"}}"#
+    );
+    for document in [yaml, json] {
+        assert!(codes(&document, &limits).is_empty());
+        let twice = format!("{document}\n---\n{document}");
+        assert_eq!(codes(&twice, &limits), ["ExpandsTooLarge"]);
+    }
+}
+
+#[test]
 fn aliases_anchors_and_merge_keys_are_counted() {
     let limits = Limits {
         aliases: 10,
