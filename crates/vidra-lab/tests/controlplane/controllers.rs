@@ -11,7 +11,7 @@ use kube::{
 use serde_json::json;
 use vidra_lab::controlplane::{ControlPlane, Error, Server};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 async fn start(controllers: &[&str]) -> ControlPlane {
     ControlPlane::builder()
@@ -38,13 +38,13 @@ async fn the_garbage_collector_deletes_what_a_deleted_owner_owned() {
     let reference =
         json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner });
     let metadata = json!({ "name": "owned", "ownerReferences": [reference] });
-    let owned = create(json!({ "metadata": metadata })).await;
+    let dependent = create(json!({ "metadata": metadata })).await;
     create(json!({ "metadata": { "name": "free" } })).await;
 
     api.delete("owner", &DeleteParams::background())
         .await
         .unwrap();
-    let gone = await_condition(api.clone(), "owned", conditions::is_deleted(&owned));
+    let gone = await_condition(api.clone(), "owned", conditions::is_deleted(&dependent));
     tokio::time::timeout(PATIENCE, gone).await.unwrap().unwrap();
     api.get("free").await.unwrap();
 }

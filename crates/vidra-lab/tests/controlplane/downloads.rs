@@ -1,6 +1,6 @@
 //! Releases, from a server on this machine.
 
-use std::{fs, process::Command};
+use std::{fmt::Write as _, fs, process::Command};
 
 use sha2::{Digest as _, Sha256, Sha512};
 use tokio::{
@@ -55,7 +55,10 @@ fn response(status: &str, body: &[u8], cut: usize) -> Vec<u8> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
+    })
 }
 
 fn locator(scratch: &Scratch, url: String, digest: Digest) -> Locator {
@@ -88,7 +91,8 @@ async fn failure(scratch: &Scratch, url: String, digest: Digest) -> String {
         assert_eq!(
             fs::read_dir(&key).unwrap().count(),
             0,
-            "something was cached in {key:?}"
+            "something was cached in {}",
+            key.display()
         );
     }
     text(&error)

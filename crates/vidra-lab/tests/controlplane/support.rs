@@ -11,7 +11,7 @@ use std::{
 use vidra_lab::controlplane::unique;
 
 /// Nothing here takes longer unless it never happens.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A directory of one test, removed with the value.
 pub(crate) struct Scratch(PathBuf);

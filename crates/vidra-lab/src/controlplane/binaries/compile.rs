@@ -135,7 +135,11 @@ fn linker_flags(tool: Tool) -> String {
         return "-s -w".to_owned();
     }
     let version = pins::KUBERNETES;
-    let (major, minor) = ("1", "36");
+    let mut parts = version.trim_start_matches('v').split('.');
+    let (major, minor) = (
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+    );
     format!(
         "-s -w -X k8s.io/component-base/version.gitVersion={version} \
          -X k8s.io/component-base/version.gitMajor={major} \
