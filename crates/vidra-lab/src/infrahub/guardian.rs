@@ -143,6 +143,24 @@ mod tests {
     }
 
     #[test]
+    fn children_of_the_process_are_asked_before_they_are_killed() {
+        let note = std::env::temp_dir().join(format!("guardian-{}.note", std::process::id()));
+        let child = "trap \"echo asked >&3; exit\" TERM; echo up >&3; while :; do sleep 0.1; done";
+        let script = format!("exec 3>>{}; sh -c '{child}' & wait", note.display());
+        let mut guardian = Guardian::start(&[]).unwrap();
+        guardian
+            .spawn("a shell that waits", &mut shell(&script), "TERM")
+            .unwrap();
+        assert_eq!(wait_for_file(&note), "up");
+
+        drop(guardian);
+
+        let said = std::fs::read_to_string(&note).unwrap();
+        std::fs::remove_file(&note).unwrap();
+        assert_eq!(said, "up\nasked\n");
+    }
+
+    #[test]
     fn a_process_that_ends_by_itself_is_reported_with_its_name_and_status() {
         let mut guardian = Guardian::start(&[]).unwrap();
         guardian
