@@ -7,6 +7,8 @@ use kube::{Api, api::PostParams};
 use serde_json::json;
 use vidra_lab::controlplane::{ControlPlane, Error, Server};
 
+use crate::support::is_alive;
+
 async fn create(plane: &ControlPlane, name: &str) {
     let object: ConfigMap =
         serde_json::from_value(json!({ "metadata": { "name": name } })).unwrap();
@@ -28,6 +30,7 @@ async fn a_restarted_api_server_has_the_same_address_data_and_audit_log() {
     plane.restart_apiserver().await.unwrap();
     assert_eq!(plane.port(), port);
     assert_ne!(plane.pid(Server::Apiserver).unwrap(), pid);
+    assert!(!is_alive(pid), "the old one still runs");
     assert!(exists(&plane, "before").await);
     let entries = plane.audit().entries().unwrap();
     assert!(
@@ -44,6 +47,7 @@ async fn a_killed_etcd_comes_back_with_its_data() {
     let pid = plane.pid(Server::Etcd).unwrap();
     plane.kill(Server::Etcd).unwrap();
     assert_eq!(plane.pid(Server::Etcd), None);
+    assert!(!is_alive(pid), "the killed one still runs");
     assert!(matches!(
         plane.pause(Server::Etcd).unwrap_err(),
         Error::NotRunning {

@@ -92,6 +92,13 @@ pub(crate) fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
     }
 }
 
+/// Whether a process exists, be it only one that nobody has waited for.
+pub(crate) fn is_alive(pid: u32) -> bool {
+    let command = format!("kill -0 {pid} 2>/dev/null");
+    let status = Command::new("/bin/sh").args(["-c", &command]).status();
+    status.unwrap().success()
+}
+
 pub(crate) fn signal(name: &str, pid: u32) {
     let command = format!("kill -{name} {pid}");
     assert!(
