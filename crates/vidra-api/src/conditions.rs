@@ -43,7 +43,7 @@ vocabulary! {
         /// Another owner or another tool claims an object; the message names it.
         OwnershipConflict,
         /// Somebody changes an object back again and again; the message names both managers.
-        Contested,
+        Contended,
     }
 }
 
@@ -107,7 +107,7 @@ vocabulary! {
         /// At least one `VidraResource` of the sync is not ready.
         ResourcesNotReady,
         /// Somebody takes an object from us again and again.
-        Contested,
+        Contended,
         /// Too large to be stored.
         TooLarge,
         /// A failure that should pass by itself; it is tried again.
