@@ -187,15 +187,14 @@ fn classify(code: u16, status: &Status, causes: &[FieldCause]) -> (Class, &'stat
         _ if says("denied request") || says("denied the request") => {
             (Class::Denied, "AdmissionDenied")
         }
-        400 => (Class::Invalid, "Rejected"),
+        400 | 422 if !is_immutable(status, causes) => (Class::Invalid, "Rejected"),
         401 => (Class::Denied, "Unauthorized"),
-        403 if is_terminating(status, causes) => (Class::Waiting, "NamespaceTerminating"),
+        403 | 409 if is_terminating(status, causes) => (Class::Waiting, "NamespaceTerminating"),
         403 if says("exceeded quota") => (Class::Denied, "QuotaExceeded"),
         403 => (Class::Denied, "Forbidden"),
         404 if names_namespace(status) => (Class::Waiting, "NamespaceMissing"),
         404 => (Class::Waiting, "NotFound"),
         405 => (Class::Invalid, "MethodNotAllowed"),
-        409 if is_terminating(status, causes) => (Class::Waiting, "NamespaceTerminating"),
         409 if causes
             .iter()
             .any(|cause| cause.reason == "FieldManagerConflict") =>
@@ -204,15 +203,17 @@ fn classify(code: u16, status: &Status, causes: &[FieldCause]) -> (Class, &'stat
         }
         409 => (Class::Conflict, "Conflict"),
         410 => (Class::Transient, "Expired"),
-        413 => (Class::Invalid, "TooLarge"),
-        500 if says("request is too large") || says("larger than max") => {
-            (Class::Invalid, "TooLarge")
-        }
-        422 if is_immutable(status, causes) => (Class::Invalid, "ImmutableField"),
-        422 => (Class::Invalid, "Rejected"),
+        _ if is_too_large(code, status) => (Class::Invalid, "TooLarge"),
+        400 | 422 => (Class::Invalid, "ImmutableField"),
         429 => (Class::Transient, "Throttled"),
         _ => (Class::Transient, "ServerError"),
     }
+}
+
+/// Above about 1.45 MB the server answers 500 because etcd refuses; above 3 MiB it answers 413.
+fn is_too_large(code: u16, status: &Status) -> bool {
+    let words = ["request is too large", "larger than max"];
+    code == 413 || (code == 500 && words.iter().any(|word| status.message.contains(word)))
 }
 
 fn is_terminating(status: &Status, causes: &[FieldCause]) -> bool {

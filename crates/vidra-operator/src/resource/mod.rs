@@ -130,14 +130,14 @@ impl Controller {
             turn.end(&mut state, work).await;
         } else if resource.spec.suspend {
             turn.pause(&mut state).await;
-        } else if work.triggers.is_empty() {
+        } else {
+            if !work.triggers.is_empty() {
+                let result = turn.reconcile(&mut state, work.triggers).await;
+                turn.report(&mut state, result, work.triggers).await;
+            }
+            // Also after a reconcile: the lists it looked at may be older than what was noticed.
             let healing = turn.heal(&mut state).await;
             turn.report_healing(&mut state, healing).await;
-        } else {
-            // The reconcile looks at everything, so what was noticed before it began is covered.
-            owner.take_noticed();
-            let result = turn.reconcile(&mut state, work.triggers).await;
-            turn.report(&mut state, result, work.triggers).await;
         }
     }
 
