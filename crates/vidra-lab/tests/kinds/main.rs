@@ -7,6 +7,10 @@
     missing_docs,
     reason = "a test fails by panicking, and its name says what it is about"
 )]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "the builders take what `json!` makes"
+)]
 
 mod printing;
 mod resources;

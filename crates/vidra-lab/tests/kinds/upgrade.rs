@@ -4,7 +4,7 @@
 
 use kube::{
     Api, Client, ResourceExt,
-    api::{DynamicObject, Patch, PatchParams, PostParams},
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -143,9 +143,9 @@ async fn no_object_changes_through_the_upgrade() {
 async fn every_object_is_readable_through_our_types() {
     let (client, _) = upgraded().await;
     let syncs: Api<InfrahubSync> = Api::all(client.clone());
-    let syncs = syncs.list(&Default::default()).await.unwrap().items;
+    let syncs = syncs.list(&ListParams::default()).await.unwrap().items;
     let resources: Api<VidraResource> = Api::all(client);
-    let resources = resources.list(&Default::default()).await.unwrap().items;
+    let resources = resources.list(&ListParams::default()).await.unwrap().items;
     let names = syncs.iter().map(ResourceExt::name_any);
     let names = names.chain(resources.iter().map(ResourceExt::name_any));
     let originals = names.filter(|name| !name.starts_with(COPY)).count();
@@ -207,7 +207,7 @@ async fn every_object_stays_writable_until_its_end() {
             .unwrap();
         assert_eq!(stored.data["status"], json!({ "lastError": "new" }));
 
-        api.delete(name, &Default::default()).await.unwrap();
+        api.delete(name, &DeleteParams::default()).await.unwrap();
         let no_finalizer = json!({ "metadata": { "finalizers": [] } });
         api.patch(name, &parameters, &Patch::Merge(no_finalizer))
             .await
