@@ -3,11 +3,14 @@
 //! ```text
 //!   run --> Cluster, Hub
 //!       --> resource::Controller   VidraResources: compile, plan, apply, prune, heal
+//!       --> http                   probes and metrics
 //! ```
 //!
 //! May touch the adapters, the domain and the kinds; holds no rule that `vidra-core` can hold.
 
 mod events;
+mod http;
+mod metrics;
 pub mod queue;
 pub mod resource;
 mod run;

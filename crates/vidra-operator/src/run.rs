@@ -1,6 +1,6 @@
 //! Start and end of the operator.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use k8s_openapi::{
     api::core::v1::Namespace,
@@ -33,17 +33,30 @@ pub enum StartError {
 }
 
 /// Runs the operator until it is cancelled.
-pub async fn run(settings: Settings, cancel: CancellationToken) -> Result<(), StartError> {
+pub async fn run(
+    settings: Settings,
+    http_address: Option<SocketAddr>,
+    cancel: CancellationToken,
+) -> Result<(), StartError> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let cluster = Cluster::local(settings.call_timeout)
         .await
         .map_err(StartError::Connect)?;
-    run_on(cluster, settings, cancel).await;
+    operate(cluster, settings, http_address, cancel).await;
     Ok(())
 }
 
-/// Runs the operator on a cluster until it is cancelled.
+/// Runs the operator on a cluster until it is cancelled, without probes and metrics over HTTP.
 pub async fn run_on(cluster: Cluster, settings: Settings, cancel: CancellationToken) {
+    operate(cluster, settings, None, cancel).await;
+}
+
+async fn operate(
+    cluster: Cluster,
+    settings: Settings,
+    http_address: Option<SocketAddr>,
+    cancel: CancellationToken,
+) {
     let Some(installation) = cancel.run_until_cancelled(prepare(&cluster)).await else {
         return;
     };
@@ -76,6 +89,11 @@ pub async fn run_on(cluster: Cluster, settings: Settings, cancel: CancellationTo
             &controller,
             |it| async move { it.work().await },
         );
+    }
+    if let Some(address) = http_address {
+        spawn(&tasks, &cancel, &controller, |it| {
+            crate::http::serve(address, it)
+        });
     }
     tasks.close();
     cancel.cancelled().await;

@@ -1,6 +1,6 @@
 //! What can be typed.
 
-use std::{path::Path, time::Duration};
+use std::{net::SocketAddr, path::Path, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use vidra_operator::settings::Settings;
@@ -35,6 +35,23 @@ pub(crate) struct Operator {
     /// How often all objects of a resource are checked beside events, in seconds; 0 turns it off.
     #[arg(long, default_value_t = 600, value_name = "SECONDS")]
     resync: u64,
+    /// Where probes and metrics are served; `off` for nowhere.
+    #[arg(long, default_value = "0.0.0.0:8080", value_parser = address)]
+    http_address: HttpAddress,
+}
+
+/// An address, or none by wish.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HttpAddress(Option<SocketAddr>);
+
+fn address(text: &str) -> Result<HttpAddress, String> {
+    if text == "off" {
+        return Ok(HttpAddress(None));
+    }
+    let parsed = text
+        .parse()
+        .map_err(|_| "expected <ip>:<port>, or off".to_owned())?;
+    Ok(HttpAddress(Some(parsed)))
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -49,6 +66,10 @@ impl Operator {
             requeue_resources_after: Duration::from_secs(self.resync),
             ..Settings::default()
         }
+    }
+
+    pub(crate) fn http_address(&self) -> Option<SocketAddr> {
+        self.http_address.0
     }
 
     /// The namespace of Vidra's own objects; the first source that names one wins.

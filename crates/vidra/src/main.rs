@@ -39,7 +39,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
             let settings = operator.settings();
             let namespace = operator.namespace();
             tracing::info!(namespace, "this is Vidra");
-            vidra_operator::run(settings, until_told()?).await?;
+            vidra_operator::run(settings, operator.http_address(), until_told()?).await?;
             Ok(())
         }),
     }

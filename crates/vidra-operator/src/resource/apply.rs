@@ -1,5 +1,8 @@
 //! Applying one object: everything between "this object has to be applied" and its new entry.
 
+use std::collections::BTreeMap;
+
+use kube::api::ApiResource;
 use serde_json::Value;
 use vidra_cluster::{
     apply::{Application, Applied},
@@ -10,12 +13,13 @@ use vidra_core::{
     change::{Action, Cause},
     class::Class,
     drift::{self, Attribution, attribute},
-    fields::FieldsEntry,
+    fields::{FieldPath, FieldsEntry},
     identity::ObjectKey,
     inventory::{Entry, Origin},
     manifest::{ApplyMode, strip},
     observed::Observed,
-    ownership::{Parting, co_owners, marks, part_with},
+    owner::{OwnerId, read_mark},
+    ownership::{Parting, co_owners, marks, may_take, origin_of, part_with, standing},
     takeover::Takeover,
 };
 
@@ -23,6 +27,14 @@ use super::{decode::Desired, turn::Turn};
 
 /// How often an object that is being deleted to be made again is looked at.
 const RECREATE_POLLS: u32 = 40;
+
+/// One object to be applied.
+#[derive(Clone, Copy)]
+struct Job<'a> {
+    desired: &'a Desired,
+    resource: &'a ApiResource,
+    key: &'a ObjectKey,
+}
 
 /// An object after its apply.
 #[derive(Debug)]
@@ -33,54 +45,139 @@ pub(crate) struct Done {
     pub(crate) action: Action,
     /// Whose fields were put back or taken.
     pub(crate) attribution: Option<Attribution>,
-    /// Something that people should know although it worked.
-    pub(crate) remark: Option<Cause>,
+    /// What people should know although it worked.
+    pub(crate) remarks: Vec<Cause>,
 }
 
 impl Turn<'_> {
-    /// Applies one object. `before` is what is known of the live object, if it exists.
+    /// Applies one object. `before` is what is known of the live object, if it is known to exist.
     pub(crate) async fn apply(
         &self,
         desired: &Desired,
-        mut entry: Entry,
+        entry: Entry,
         before: Option<Observed>,
     ) -> Result<Done, Cause> {
-        let key = entry.key.clone();
         let Some(resource) = &desired.resource else {
-            return Err(unknown_kind(&key, desired));
+            return Err(unknown_kind(&entry.key, desired));
         };
         if let Some(why) = left_alone(desired, before.as_ref()) {
             return Ok(Done::skipped(entry, why));
         }
-        let before = self
-            .take_over(desired, before)
-            .await
-            .map_err(|failure| failure.cause(&key))?;
-        settle_origin(&mut entry, before.as_ref(), &self.manager);
-        let body = self.body(desired, &entry, before.as_ref());
-        let application = Application {
+        let job = Job {
+            desired,
             resource,
-            key: &key,
-            body: &body,
+            key: &entry.key,
+        };
+        if before.is_some() {
+            return self.apply_seen(job, entry.clone(), before).await;
+        }
+        match self.apply_unseen(job, &entry).await {
+            Some(result) => result,
+            None => {
+                let found = self.cluster.look_at(resource, &entry.key).await;
+                let found = found.map_err(|failure| failure.cause(&entry.key))?;
+                self.apply_seen(job, entry.clone(), found).await
+            }
+        }
+    }
+
+    /// Applies an object that we have not seen: it should not be there, but it may have been made
+    /// meanwhile, or only have lost its label. `None`: it is there, and has to be looked at first.
+    async fn apply_unseen(&self, job: Job<'_>, entry: &Entry) -> Option<Result<Done, Cause>> {
+        let body = self.body(job.desired, entry, None);
+        let unforced = Application {
+            is_forced: false,
+            ..self.application(job, &body)
+        };
+        match self.cluster.apply(unforced).await {
+            Ok(applied) => {
+                let done = self.done(job.desired, entry.clone(), None, applied);
+                Some(self.correct_mark(job, entry.origin, done).await)
+            }
+            Err(failure) if failure.reason == "FieldConflict" || failure.is_immutable() => None,
+            Err(failure) => Some(Err(failure.cause(job.key))),
+        }
+    }
+
+    /// Applies an object that we have looked at.
+    async fn apply_seen(
+        &self,
+        job: Job<'_>,
+        mut entry: Entry,
+        before: Option<Observed>,
+    ) -> Result<Done, Cause> {
+        self.may_write(&entry, before.as_ref())?;
+        let before = self
+            .take_over(job, &entry, before)
+            .await
+            .map_err(|failure| failure.cause(job.key))?;
+        settle_origin(&mut entry, before.as_ref(), &self.owner.id);
+        let body = self.body(job.desired, &entry, before.as_ref());
+        let application = self.application(job, &body);
+        let origin = entry.origin;
+        let (applied, remark) = match self
+            .apply_shared(application, job, &entry, before.as_ref())
+            .await
+        {
+            Err(failure) if failure.is_immutable() => {
+                let made = self.recreate(application, job.desired, &entry, &failure);
+                (made.await?, None)
+            }
+            other => other.map_err(|failure| self.explain(&failure, job.key))?,
+        };
+        let mut done = self.done(job.desired, entry, before, applied);
+        done.remarks.extend(remark);
+        self.correct_mark(job, origin, done).await
+    }
+
+    fn application<'a>(&'a self, job: Job<'a>, body: &'a Value) -> Application<'a> {
+        Application {
+            resource: job.resource,
+            key: job.key,
+            body,
             manager: &self.manager,
-            is_forced: self.policy.is_forced,
+            is_forced: self.policy.is_forced && job.desired.policy.apply != ApplyMode::Merge,
+        }
+    }
+
+    /// An object that is not the one that we know may be somebody else's by now.
+    fn may_write(&self, entry: &Entry, before: Option<&Observed>) -> Result<(), Cause> {
+        let unknown = before.filter(|live| entry.uid.as_ref() != Some(&live.uid));
+        let Some(live) = unknown else {
+            return Ok(());
         };
-        let (applied, remark) = match self.apply_shared(application, before.as_ref()).await {
-            Err(failure) if failure.is_immutable() => (
-                self.recreate(application, desired, &entry, &failure)
-                    .await?,
-                None,
-            ),
-            other => other.map_err(|failure| self.explain(&failure, &key))?,
+        may_take(&standing(live, &self.owner.id), self.policy.adoption)
+            .map(|_| ())
+            .map_err(|why| claimed(&why))
+    }
+
+    /// The mark was written before it was known whether we made the object. If it says the wrong
+    /// thing, owners that join later would delete what was there before Vidra.
+    async fn correct_mark(&self, job: Job<'_>, said: Origin, done: Done) -> Result<Done, Cause> {
+        let is_adopted = |origin| origin == Origin::Adopted;
+        if is_adopted(said) == is_adopted(done.entry.origin) {
+            return Ok(done);
+        }
+        let body = self.body(job.desired, &done.entry, None);
+        let application = Application {
+            is_forced: false,
+            ..self.application(job, &body)
         };
-        Ok(self.done(desired, entry, before, (applied, remark)))
+        let applied = self.cluster.apply(application).await;
+        let applied = applied.map_err(|failure| self.explain(&failure, job.key))?;
+        let corrected = self.done(job.desired, done.entry, None, applied);
+        Ok(Done {
+            entry: corrected.entry,
+            ..done
+        })
     }
 
     /// The body as sent: without ignored paths and yielded fields, with our mark.
     fn body(&self, desired: &Desired, entry: &Entry, before: Option<&Observed>) -> Value {
         let mut body = desired.body.clone();
         strip(&mut body, &desired.policy.ignore);
-        if before.is_some_and(drift::autoscaler_holds_replicas) {
+        let is_autoscaled = self.owner.sight(&entry.key).is_autoscaled;
+        if is_autoscaled || before.is_some_and(drift::autoscaler_holds_replicas) {
             drift::replicas().remove_from(&mut body);
         }
         let mark = self
@@ -93,20 +190,23 @@ impl Turn<'_> {
 
     async fn take_over(
         &self,
-        desired: &Desired,
+        job: Job<'_>,
+        entry: &Entry,
         before: Option<Observed>,
     ) -> Result<Option<Observed>, Failure> {
-        let (Some(live), Some(resource)) = (&before, &desired.resource) else {
+        let Some(live) = &before else {
             return Ok(before);
         };
         let is_ours_already = live.entry_of(&self.manager).is_some();
-        if is_ours_already || desired.policy.apply == ApplyMode::Merge {
+        // Moving somebody's fields is taking them: not where conflicts are to be reported.
+        let is_allowed = self.application(job, &Value::Null).is_forced;
+        if is_ours_already || !(is_allowed || entry.origin == Origin::Inherited) {
             return Ok(before);
         }
         match Takeover::plan(live, &self.owner.id) {
             Some(takeover) => self
                 .cluster
-                .take_over(resource, live, &takeover)
+                .take_over(job.resource, live, &takeover)
                 .await
                 .map(Some),
             None => Ok(before),
@@ -117,10 +217,13 @@ impl Turn<'_> {
     async fn apply_shared(
         &self,
         application: Application<'_>,
+        job: Job<'_>,
+        entry: &Entry,
         before: Option<&Observed>,
     ) -> Result<(Applied, Option<Cause>), Failure> {
-        let is_shared = before.is_some_and(|live| !co_owners(live, &self.owner.id).is_empty());
-        if !is_shared {
+        let is_shared = before.is_some_and(|live| !co_owners(live, &self.owner.id).is_empty())
+            || self.owner.sight(job.key).is_shared;
+        if application.is_forced && !is_shared {
             return Ok((self.cluster.apply(application).await?, None));
         }
         let unforced = Application {
@@ -132,63 +235,62 @@ impl Turn<'_> {
             Err(failure) if failure.reason == "FieldConflict" => failure,
             Err(failure) => return Err(failure),
         };
-        self.settle_conflict(application, before, failure).await
+        // What was known of the object is too old to decide by.
+        let Some(live) = self.cluster.look_at(job.resource, job.key).await? else {
+            return Err(failure);
+        };
+        self.settle_conflict(application, job, entry, (&live, failure))
+            .await
     }
 
+    /// Leaves to others what they decide, and takes the rest.
     async fn settle_conflict(
         &self,
         application: Application<'_>,
-        before: Option<&Observed>,
-        failure: Failure,
+        job: Job<'_>,
+        entry: &Entry,
+        (live, failure): (&Observed, Failure),
     ) -> Result<(Applied, Option<Cause>), Failure> {
-        let stronger = self.stronger_owner(before, &failure);
-        let Some(stronger) = stronger else {
-            let is_forced = self.policy.is_forced || is_only_with_vidra(&failure);
-            let applied = self
-                .cluster
-                .apply(Application {
-                    is_forced,
-                    ..application
-                })
-                .await?;
-            return Ok((applied, Some(won(&failure))));
-        };
+        let stronger = self.stronger_owners(live, entry);
+        let is_merge = job.desired.policy.apply == ApplyMode::Merge;
+        let conflicts = failure.conflicting();
+        let (left, rest): (Vec<_>, Vec<_>) = conflicts
+            .iter()
+            .partition(|(manager, _)| is_merge || stronger.contains_key(manager));
         let mut body = application.body.clone();
-        let lost: Vec<String> = failure
-            .conflicting()
-            .into_iter()
-            .map(|(_, field)| field)
-            .collect();
-        for field in &lost {
-            vidra_core::fields::FieldPath::parse_conflict(field).remove_from(&mut body);
+        for (_, field) in &left {
+            if let Some(path) = FieldPath::of_conflict(field, application.body) {
+                path.remove_from(&mut body);
+            }
         }
-        let yielded = Application {
+        let deciding = left.iter().find_map(|(manager, _)| stronger.get(manager));
+        if deciding.is_some() {
+            let id = &self.owner.id;
+            let mark = id.yielding_mark(&entry.key, self.policy.precedence, entry.origin);
+            body["metadata"]["annotations"][mark.key] = Value::String(mark.value);
+        }
+        let is_only_with_vidra = rest.iter().all(|(by, _)| by.starts_with("vidra/"));
+        let settled = Application {
             body: &body,
-            is_forced: false,
+            is_forced: application.is_forced || is_only_with_vidra && !rest.is_empty(),
             ..application
         };
-        let applied = self.cluster.apply(yielded).await?;
-        Ok((applied, Some(yielded_to(&stronger, &lost))))
+        let remark = conflict_remark(deciding.map(String::as_str), &left, &rest);
+        Ok((self.cluster.apply(settled).await?, remark))
     }
 
-    /// The other owner of Vidra that decides, if it is not us.
-    fn stronger_owner(&self, before: Option<&Observed>, failure: &Failure) -> Option<String> {
-        let holders = failure.conflicting();
-        let mine = (
-            self.policy.precedence,
-            std::cmp::Reverse(self.owner.id.name()),
-        );
-        let rivals = before.map(marks).unwrap_or_default();
-        rivals
-            .iter()
-            .filter(|rival| {
-                holders
-                    .iter()
-                    .any(|(by, _)| *by == rival.owner.field_manager())
-            })
-            .filter(|rival| (rival.precedence, std::cmp::Reverse(rival.owner.name())) > mine)
-            .map(|rival| rival.owner.name().to_owned())
-            .next()
+    /// The field managers of other owners that decide when we want other content, with names.
+    fn stronger_owners(&self, live: &Observed, entry: &Entry) -> BTreeMap<String, String> {
+        let id = &self.owner.id;
+        let mark = id.mark(&entry.key, self.policy.precedence, entry.origin);
+        let Some(mine) = read_mark(&mark.key, &mark.value, &entry.key) else {
+            return BTreeMap::new();
+        };
+        marks(live)
+            .into_iter()
+            .filter(|rival| rival.owner != *id && rival.is_stronger_than(&mine))
+            .map(|rival| (rival.owner.field_manager(), rival.owner.name().to_owned()))
+            .collect()
     }
 
     /// Deletes and makes again an object whose immutable field has to change, where that is asked.
@@ -264,18 +366,13 @@ impl Turn<'_> {
         desired: &Desired,
         mut entry: Entry,
         before: Option<Observed>,
-        (applied, remark): (Applied, Option<Cause>),
+        applied: Applied,
     ) -> Done {
         let Applied { is_created, live } = applied;
         if is_created {
             entry.origin = Origin::Created;
         } else if is_unsettled(&entry, before.as_ref(), &live) {
-            let is_born = live.was_born_of(&self.manager);
-            entry.origin = if is_born {
-                Origin::Created
-            } else {
-                Origin::Adopted
-            };
+            entry.origin = origin_of(&live, &self.owner.id);
         }
         entry.version.clone_from(&desired.version);
         entry.uid = Some(live.uid.clone());
@@ -290,12 +387,16 @@ impl Turn<'_> {
             (false, true) => Action::Unchanged,
             (false, false) => Action::Configured,
         };
+        let taken = before
+            .iter()
+            .flat_map(|before| drift::taken(before, &live, &self.manager));
+        let remarks = taken.filter_map(|taken| taken_remark(&taken)).collect();
         let attribution = before.map(|before| attribute(&before, &live, &self.manager));
         Done {
             entry,
             action,
             attribution,
-            remark,
+            remarks,
         }
     }
 }
@@ -311,22 +412,19 @@ impl Done {
             entry,
             action: Action::Skipped,
             attribution: None,
-            remark: Some(remark),
+            remarks: vec![remark],
         }
     }
 }
 
 /// After a crash, or when somebody replaced the object, find out whose it is before we write.
-fn settle_origin(entry: &mut Entry, before: Option<&Observed>, manager: &str) {
+fn settle_origin(entry: &mut Entry, before: Option<&Observed>, me: &OwnerId) {
     let Some(live) = before else { return };
-    let is_ours = live.entry_of(manager).is_some();
+    let is_ours = live.entry_of(&me.field_manager()).is_some();
     let is_replaced = entry.uid.as_ref().is_some_and(|uid| *uid != live.uid);
     match entry.origin {
-        Origin::Announced if is_ours && live.was_born_of(manager) => entry.origin = Origin::Created,
-        Origin::Announced => entry.origin = Origin::Adopted,
-        Origin::Created if is_replaced && !is_ours && marks(live).is_empty() => {
-            entry.origin = Origin::Adopted;
-        }
+        Origin::Announced => entry.origin = origin_of(live, me),
+        Origin::Created if is_replaced && !is_ours => entry.origin = origin_of(live, me),
         _ => {}
     }
 }
@@ -337,7 +435,7 @@ fn is_unsettled(entry: &Entry, before: Option<&Observed>, live: &Observed) -> bo
     entry.origin == Origin::Announced || (entry.origin == Origin::Created && is_other)
 }
 
-fn left_alone(desired: &Desired, before: Option<&Observed>) -> Option<&'static str> {
+pub(crate) fn left_alone(desired: &Desired, before: Option<&Observed>) -> Option<&'static str> {
     match desired.policy.apply {
         ApplyMode::Ignore => Some("its annotation says ssa: Ignore"),
         ApplyMode::IfNotPresent if before.is_some() => {
@@ -345,13 +443,6 @@ fn left_alone(desired: &Desired, before: Option<&Observed>) -> Option<&'static s
         }
         _ => None,
     }
-}
-
-fn is_only_with_vidra(failure: &Failure) -> bool {
-    failure
-        .conflicting()
-        .iter()
-        .all(|(manager, _)| manager.starts_with("vidra/"))
 }
 
 pub(crate) fn unknown_kind(key: &ObjectKey, desired: &Desired) -> Cause {
@@ -376,28 +467,49 @@ fn immutable(failure: &Failure, key: &ObjectKey) -> Cause {
     }
 }
 
-fn won(failure: &Failure) -> Cause {
-    let mut others: Vec<String> = failure
-        .conflicting()
-        .into_iter()
-        .map(|(manager, _)| manager)
-        .collect();
-    others.sort();
-    others.dedup();
+pub(crate) fn claimed(why: &str) -> Cause {
     Cause {
-        class: Class::Conflict,
-        reason: "PrecedenceWon",
-        message: format!(
-            "other content is wanted by {}; ours decides",
-            others.join(", ")
-        ),
+        class: Class::Denied,
+        reason: "ClaimedByOther",
+        message: format!("left untouched: {why}"),
     }
 }
 
-fn yielded_to(stronger: &str, fields: &[String]) -> Cause {
-    Cause {
+fn conflict_remark(
+    deciding: Option<&str>,
+    left: &[&(String, String)],
+    rest: &[&(String, String)],
+) -> Option<Cause> {
+    let remark = |reason, message| Cause {
         class: Class::Conflict,
-        reason: "PrecedenceLost",
-        message: format!("VidraResource {stronger} decides {}", fields.join(", ")),
+        reason,
+        message,
+    };
+    let fields: Vec<&str> = left.iter().map(|(_, field)| field.as_str()).collect();
+    let fields = fields.join(", ");
+    if let Some(name) = deciding {
+        let message = format!("VidraResource {name} decides {fields}");
+        return Some(remark("PrecedenceLost", message));
     }
+    if let Some((manager, _)) = left.first() {
+        let message = format!("{fields} left to {manager}: the annotation says ssa: Merge");
+        return Some(remark("LeftToOthers", message));
+    }
+    let (manager, _) = rest.iter().find(|(by, _)| by.starts_with("vidra/"))?;
+    let message = format!("other content is wanted by {manager}; ours decides");
+    Some(remark("PrecedenceWon", message))
+}
+
+/// What we took from somebody who is not an owner of Vidra.
+fn taken_remark(taken: &Attribution) -> Option<Cause> {
+    let by = taken.by.as_deref().filter(|by| !by.starts_with("vidra/"))?;
+    let fields: Vec<String> = taken.fields.iter().map(ToString::to_string).collect();
+    Some(Cause {
+        class: Class::Conflict,
+        reason: "FieldsTaken",
+        message: format!(
+            "{} was held by {by} and is taken from it",
+            fields.join(", ")
+        ),
+    })
 }

@@ -110,7 +110,7 @@ impl Turn<'_> {
         let parted = if co_owners(&live, me).is_empty() {
             cluster.release(resource, &live, me).await
         } else {
-            cluster.withdraw(resource, key, &self.manager).await
+            cluster.withdraw(resource, &live, &self.manager).await
         };
         parted.map_err(|failure| failure.cause(key))
     }

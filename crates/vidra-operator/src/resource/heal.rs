@@ -4,7 +4,7 @@ use tokio::time::Instant;
 use tracing::info;
 use vidra_core::{
     change::{Action, Cause},
-    drift::{self, Attribution},
+    drift::Attribution,
     identity::ObjectKey,
     observed::Observed,
 };
@@ -14,7 +14,10 @@ use super::{
     memory::{Glimpse, Noticed, State},
     turn::Turn,
 };
-use crate::queue::{Slot, Work};
+use crate::{
+    metrics::OfKind,
+    queue::{Slot, Work},
+};
 
 /// Fields that are named one by one in a sentence.
 const NAMED_FIELDS: usize = 3;
@@ -47,7 +50,13 @@ impl Turn<'_> {
         noticed: Noticed,
         healing: &mut Healing,
     ) {
-        if !self.owner.is_suspicious(&key, &noticed.0) || is_ending(&noticed.0) {
+        if !self.owner.is_suspicious(&key, &noticed.0) {
+            if let Glimpse::Live(live) = &noticed.0 {
+                healing.is_changed |= self.owner.see(&key, live);
+            }
+            return;
+        }
+        if is_ending(&noticed.0) {
             return;
         }
         let wait = state
@@ -112,10 +121,11 @@ impl Turn<'_> {
         if done.action == Action::Skipped {
             return;
         }
-        if before
+        let is_only_replicas = done
+            .attribution
             .as_ref()
-            .is_some_and(drift::autoscaler_holds_replicas)
-        {
+            .is_some_and(|found| found.fields.is_empty());
+        if is_only_replicas && self.owner.sight(&key).is_autoscaled {
             healing
                 .healed
                 .push(format!("spec.replicas of {key} is left to the autoscaler"));
@@ -128,6 +138,16 @@ impl Turn<'_> {
         let fight = state.fights.entry(key.clone()).or_default();
         fight.0.healed(self.controller.age());
         fight.1 = by.unwrap_or_else(|| "somebody".to_owned());
+        let metrics = &self.controller.metrics;
+        metrics
+            .heals
+            .get_or_create(&OfKind {
+                kind: key.group_kind().to_string(),
+            })
+            .inc();
+        metrics
+            .heal_seconds
+            .observe(noticed.1.elapsed().as_secs_f64());
         let what = what_happened(&key, done, before.is_some(), is_same_object);
         healing
             .healed

@@ -1,6 +1,10 @@
 //! The watch of the custom resources themselves.
 
-use std::{collections::HashMap, pin::pin, sync::Arc};
+use std::{
+    collections::HashMap,
+    pin::pin,
+    sync::{Arc, atomic::Ordering},
+};
 
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -87,6 +91,7 @@ impl Controller {
         for resource in listed.into_values() {
             self.take_change(resource, Trigger::Start);
         }
+        self.is_listed.store(true, Ordering::Relaxed);
     }
 
     fn take_change(&self, resource: Arc<VidraResource>, trigger: Trigger) {

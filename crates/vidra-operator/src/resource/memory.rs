@@ -9,12 +9,14 @@ use tokio::time::Instant;
 use vidra_api::VidraResourceStatus;
 use vidra_cluster::hub::Sighting;
 use vidra_core::{
-    drift::{Verdict, judge},
+    drift::{Verdict, autoscaler_holds_replicas, judge},
     fight::Fight,
     identity::ObjectKey,
     inventory::{Entry, Inventory},
     observed::Observed,
     owner::OwnerId,
+    ownership::co_owners,
+    rivalry::Rivalry,
 };
 
 use super::decode::Compiled;
@@ -37,6 +39,38 @@ struct Expected {
     entry: Entry,
     /// The resource version that our last apply returned, where it is a number.
     version: Option<u64>,
+    /// What else the latest look at it showed; `None` until this process has looked.
+    sight: Option<Sight>,
+}
+
+/// What the latest look at an object showed besides our own fields.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Sight {
+    /// Whether other owners of Vidra have it too.
+    pub(crate) is_shared: bool,
+    /// Whether the autoscaler holds its replicas.
+    pub(crate) is_autoscaled: bool,
+    /// Whether other owners want other content.
+    pub(crate) rivalry: Rivalry,
+}
+
+impl Sight {
+    fn of(live: &Observed, me: &OwnerId) -> Self {
+        Self {
+            is_shared: !co_owners(live, me).is_empty(),
+            is_autoscaled: autoscaler_holds_replicas(live),
+            rivalry: Rivalry::over(live, me),
+        }
+    }
+}
+
+impl Expected {
+    /// Whether something was seen before our own last write: it has been dealt with.
+    fn is_newer_than(&self, live: &Observed) -> bool {
+        let seen: Option<u64> = live.resource_version.parse().ok();
+        let is_older = matches!((seen, self.version), (Some(seen), Some(ours)) if seen < ours);
+        is_older && self.entry.uid.as_ref() == Some(&live.uid)
+    }
 }
 
 /// One owner: what it expects, what was noticed, and the state that only its turn may touch.
@@ -82,7 +116,13 @@ impl Owner {
 
     /// Looks at a sighting; answers whether there is something to be done about it.
     pub(crate) fn notice(&self, key: &ObjectKey, glimpse: Glimpse) -> bool {
-        if !self.is_suspicious(key, &glimpse) {
+        let is_news = match &glimpse {
+            Glimpse::Live(live) => self.is_news(key, live),
+            Glimpse::Gone => false,
+        };
+        if !is_news && !self.is_suspicious(key, &glimpse) {
+            // It is as it should be now, whatever was noticed before.
+            lock(&self.noticed).remove(key);
             return false;
         }
         lock(&self.noticed).insert(key.clone(), (glimpse, Instant::now()));
@@ -95,15 +135,48 @@ impl Owner {
         let (Some(expected), Glimpse::Live(live)) = (expected.get(key), glimpse) else {
             return true;
         };
-        let seen: Option<u64> = live.resource_version.parse().ok();
-        // Older than our own last write: what it shows has been dealt with.
-        if let (Some(seen), Some(ours)) = (seen, expected.version)
-            && seen < ours
-            && expected.entry.uid.as_ref() == Some(&live.uid)
-        {
+        if expected.is_newer_than(live) {
             return false;
         }
         judge(&expected.entry, live, &self.id.field_manager()) != Verdict::Intact
+            || is_open_again(expected, live, &self.id)
+    }
+
+    /// Whether another owner left to us what we wanted, and has changed its mind or gone.
+    pub(crate) fn is_open_again(&self, key: &ObjectKey, live: &Observed) -> bool {
+        let expected = lock(&self.expected);
+        expected.get(key).is_some_and(|expected| {
+            !expected.is_newer_than(live) && is_open_again(expected, live, &self.id)
+        })
+    }
+
+    /// Remembers what a look at an intact object showed; answers whether people should be told.
+    pub(crate) fn see(&self, key: &ObjectKey, live: &Observed) -> bool {
+        let is_news = self.is_news(key, live);
+        let mut expected = lock(&self.expected);
+        let known = expected.get_mut(key);
+        if let Some(known) = known.filter(|known| !known.is_newer_than(live)) {
+            known.sight = Some(Sight::of(live, &self.id));
+        }
+        is_news
+    }
+
+    /// What was last seen of an object besides our own fields.
+    pub(crate) fn sight(&self, key: &ObjectKey) -> Sight {
+        let expected = lock(&self.expected);
+        expected
+            .get(key)
+            .and_then(|expected| expected.sight.clone())
+            .unwrap_or_default()
+    }
+
+    fn is_news(&self, key: &ObjectKey, live: &Observed) -> bool {
+        let expected = lock(&self.expected);
+        let known = expected.get(key);
+        known.is_some_and(|known| {
+            let sight = Sight::of(live, &self.id);
+            !known.is_newer_than(live) && known.sight.as_ref() != Some(&sight)
+        })
     }
 
     /// Takes everything that was noticed.
@@ -121,6 +194,7 @@ impl Owner {
         let expected = Expected {
             entry: entry.clone(),
             version: live.resource_version.parse().ok(),
+            sight: Some(Sight::of(live, &self.id)),
         };
         lock(&self.expected).insert(entry.key.clone(), expected);
     }
@@ -135,9 +209,15 @@ impl Owner {
                 .or_insert_with(|| Expected {
                     entry: entry.clone(),
                     version: None,
+                    sight: None,
                 });
         }
     }
+}
+
+fn is_open_again(expected: &Expected, live: &Observed, me: &OwnerId) -> bool {
+    let known = expected.sight.clone().unwrap_or_default();
+    known.rivalry.is_open_again(&Rivalry::over(live, me))
 }
 
 /// All owners, and which objects are theirs.

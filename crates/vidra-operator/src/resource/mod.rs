@@ -27,7 +27,10 @@ use std::{
     collections::HashMap,
     hash::{BuildHasher, RandomState},
     panic::AssertUnwindSafe,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -49,6 +52,7 @@ use self::{
 };
 use crate::{
     events::Events,
+    metrics::Metrics,
     queue::{Queue, Slot, Work},
     settings::Settings,
 };
@@ -62,9 +66,11 @@ pub struct Controller {
     pub(crate) queue: Queue,
     pub(crate) events: Events,
     pub(crate) settings: Settings,
+    pub(crate) metrics: Metrics,
     installation: String,
     owners: Owners,
     resources: Mutex<HashMap<String, Arc<VidraResource>>>,
+    is_listed: AtomicBool,
     started: Instant,
     chance: RandomState,
 }
@@ -80,6 +86,8 @@ impl Controller {
             hub,
             queue: Queue::default(),
             settings,
+            metrics: Metrics::default(),
+            is_listed: AtomicBool::new(false),
             installation,
             owners: Owners::default(),
             resources: Mutex::default(),
@@ -96,6 +104,7 @@ impl Controller {
                 .catch_unwind()
                 .await;
             if turn.is_err() {
+                self.metrics.panics.inc();
                 error!(
                     resource = name,
                     "a defect in Vidra ended this turn; it is tried again"
@@ -145,6 +154,21 @@ impl Controller {
         self.hub.release(name);
         self.owners.forget(name);
         self.queue.forget(name);
+    }
+
+    /// Whether the custom resources have been listed once.
+    pub fn is_ready(&self) -> bool {
+        self.is_listed.load(Ordering::Relaxed)
+    }
+
+    /// The metrics as Prometheus reads them.
+    pub fn metrics(&self) -> String {
+        let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        self.metrics.watches.set(number(self.hub.state().len()));
+        self.metrics
+            .resources
+            .set(number(lock(&self.resources).len()));
+        self.metrics.text()
     }
 
     /// How long this process has been running.

@@ -54,7 +54,7 @@ impl Turn<'_> {
         stale: Vec<ObjectKey>,
         outcome: &mut Outcome,
     ) {
-        if stale.is_empty() || !self.policy.prunes || outcome.changes.count(Action::Failed) > 0 {
+        if stale.is_empty() || !self.policy.prunes {
             return;
         }
         let (candidates, spared) = spare_namespaces(stale, &compiled.wanted());
@@ -77,6 +77,9 @@ impl Turn<'_> {
             released,
         );
         outcome.held = judgement.held;
+        if outcome.changes.count(Action::Failed) > 0 {
+            return;
+        }
         let current: BTreeSet<String> = compiled
             .objects
             .keys()
@@ -164,9 +167,7 @@ impl Turn<'_> {
                 Ok(forgotten(&format!("{why}; its values stay")))
             }
             Parting::Leave => {
-                self.cluster
-                    .withdraw(resource, &entry.key, &self.manager)
-                    .await?;
+                self.cluster.withdraw(resource, live, &self.manager).await?;
                 Ok(forgotten("other VidraResources still own it"))
             }
             Parting::Delete => match self.cluster.delete(resource, live).await? {

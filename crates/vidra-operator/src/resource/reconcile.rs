@@ -35,8 +35,8 @@ use vidra_core::{
 };
 
 use super::{
-    apply::Done,
-    decode::{Compiled, compile},
+    apply::{Done, claimed, left_alone},
+    decode::{Compiled, Desired, compile},
     memory::State,
     turn::Turn,
 };
@@ -266,6 +266,7 @@ impl Turn<'_> {
             .collect();
         plan.apply.retain(|key, why| !is_spared(key, *why));
         plan.intact.extend(spared);
+        self.reopen(look, &mut plan);
         if is_deep {
             let intact = std::mem::take(&mut plan.intact);
             plan.apply
@@ -278,6 +279,22 @@ impl Turn<'_> {
             "planned"
         );
         plan
+    }
+
+    /// What we left to another owner is asked for again when that one changes its mind or goes.
+    fn reopen(&self, look: &Look, plan: &mut Plan) {
+        for key in std::mem::take(&mut plan.intact) {
+            let live = look.live.get(&key).filter(|_| !look.recent.contains(&key));
+            let is_open = live.is_some_and(|live| self.owner.is_open_again(&key, live));
+            if is_open {
+                plan.apply.insert(key, Why::Drifted);
+                continue;
+            }
+            if let Some(live) = live {
+                self.owner.see(&key, live);
+            }
+            plan.intact.push(key);
+        }
     }
 
     fn note_waiting(&self, plan: &Plan, outcome: &mut Outcome) {
@@ -324,7 +341,7 @@ impl Turn<'_> {
             .await;
         let mut announced = Vec::new();
         for (key, desired, found) in found {
-            match self.consider(state, key, &desired.version, found, before) {
+            match self.consider(state, (key, desired), found, before) {
                 Ok(entry) => announced.push(entry),
                 Err(cause) => outcome.changes.explain(key.clone(), Action::Failed, cause),
             }
@@ -335,13 +352,12 @@ impl Turn<'_> {
     fn consider(
         &self,
         state: &State,
-        key: &ObjectKey,
-        version: &str,
+        (key, desired): (&ObjectKey, &Desired),
         found: Result<Option<Observed>, Failure>,
         before: &mut BTreeMap<ObjectKey, Observed>,
     ) -> Result<Entry, Cause> {
         let known = state.inventory.get(key);
-        let announced = |origin| Entry::announced(key.clone(), version, origin);
+        let announced = |origin| Entry::announced(key.clone(), &desired.version, origin);
         let Some(live) = found.map_err(|failure| failure.cause(key))? else {
             before.remove(key);
             return Ok(known
@@ -349,15 +365,14 @@ impl Turn<'_> {
                 .unwrap_or_else(|| announced(Origin::Announced)));
         };
         let taken = may_take(&standing(&live, &self.owner.id), self.policy.adoption);
+        let is_left_alone = left_alone(desired, Some(&live)).is_some();
         before.insert(key.clone(), live);
         match (known, taken) {
-            (Some(known), _) => Ok(known.clone()),
+            (Some(known), Ok(_)) => Ok(known.clone()),
             (None, Ok(origin)) => Ok(announced(origin)),
-            (None, Err(why)) => Err(Cause {
-                class: Class::Denied,
-                reason: "ClaimedByOther",
-                message: format!("left untouched: {why}"),
-            }),
+            (_, Err(_)) if is_left_alone => Ok(announced(Origin::Adopted)),
+            // Announced or even listed by the Go operator does not make it ours.
+            (_, Err(why)) => Err(claimed(&why)),
         }
     }
 
@@ -415,9 +430,10 @@ impl Turn<'_> {
                 }
                 self.keep(state, &done);
                 outcome.changes.record(key.clone(), done.action);
+                let remarks = done.remarks.into_iter();
                 outcome
                     .remarks
-                    .extend(done.remark.map(|cause| (key.clone(), cause)));
+                    .extend(remarks.map(|cause| (key.clone(), cause)));
             }
         }
     }

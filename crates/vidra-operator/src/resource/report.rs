@@ -27,6 +27,7 @@ use super::{
 };
 use crate::{
     events::Note,
+    metrics::{Ended, Happened},
     queue::{Slot, Work},
 };
 
@@ -56,8 +57,37 @@ impl Turn<'_> {
                 .collect();
             self.write(state, next).await;
         }
+        self.count(&result);
         self.tell(&result, is_news, triggers).await;
         self.come_back(state, &result);
+    }
+
+    fn count(&self, result: &Result<Outcome, Cause>) {
+        let metrics = &self.controller.metrics;
+        let cause = match result {
+            Ok(outcome) => leading(outcome),
+            Err(cause) => Some(cause),
+        };
+        let outcome = cause.map_or("Succeeded", |cause| cause.class.as_str());
+        let reason = cause.map_or("Succeeded", |cause| cause.reason);
+        metrics
+            .reconciles
+            .get_or_create(&Ended { outcome, reason })
+            .inc();
+        let Ok(outcome) = result else { return };
+        metrics.wrong_verdicts.inc_by(outcome.wrong_verdicts as u64);
+        for action in [
+            Action::Created,
+            Action::Configured,
+            Action::Deleted,
+            Action::Failed,
+        ] {
+            let count = outcome.changes.count(action) as u64;
+            let happened = Happened {
+                action: action.as_str(),
+            };
+            metrics.changes.get_or_create(&happened).inc_by(count);
+        }
     }
 
     /// Reports heals: one Event and one log line each, and the entries that changed.
@@ -70,6 +100,7 @@ impl Turn<'_> {
             let mut next = state.status.clone();
             put_inventory(&mut next, &state.inventory);
             self.describe_contention(&mut next, state);
+            self.describe_ownership(&mut next, state);
             if next != state.status {
                 next.last_trigger = vec![Trigger::Event.as_str().to_owned()];
                 self.write(state, next).await;
@@ -153,7 +184,7 @@ impl Turn<'_> {
                 self.say(next, "PruneHeld", Saying::new(true, "PruneHeld", message));
             }
         }
-        self.describe_precedence(next, outcome);
+        self.describe_ownership(next, state);
     }
 
     fn describe_failure(&self, next: &mut VidraResourceStatus, cause: &Cause) {
@@ -171,19 +202,32 @@ impl Turn<'_> {
         self.say(next, kind, Saying::new(true, cause.reason, message));
     }
 
-    fn describe_precedence(&self, next: &mut VidraResourceStatus, outcome: &Outcome) {
-        let sentences: Vec<String> = outcome
-            .remarks
+    /// Names other owners and other tools that want or claim objects of this manifest.
+    fn describe_ownership(&self, next: &mut VidraResourceStatus, state: &State) {
+        let claimed: Vec<String> = next
+            .failures
             .iter()
-            .filter(|(_, cause)| cause.reason.starts_with("Precedence"))
-            .map(|(key, cause)| format!("{key}: {}", cause.message))
+            .filter(|failure| failure.reason == "ClaimedByOther")
+            .map(|failure| format!("{}: {}", failure.object, failure.message))
             .collect();
-        if !sentences.is_empty() {
-            let saying = Saying::new(true, "DifferentContent", sentences.join("; "));
-            self.say(next, "OwnershipConflict", saying);
-        } else if outcome.changes.wrote() {
-            unsay(next, "OwnershipConflict");
-        }
+        let contested: Vec<String> = state
+            .inventory
+            .iter()
+            .filter_map(|entry| {
+                let sentence = self.owner.sight(&entry.key).rivalry.sentence()?;
+                Some(format!("{}: {sentence}", entry.key))
+            })
+            .collect();
+        let reason = match (claimed.is_empty(), contested.is_empty()) {
+            (true, true) => {
+                unsay(next, "OwnershipConflict");
+                return;
+            }
+            (false, _) => "ClaimedByOther",
+            (true, false) => "DifferentContent",
+        };
+        let saying = Saying::new(true, reason, listed(&[claimed, contested].concat()));
+        self.say(next, "OwnershipConflict", saying);
     }
 
     fn describe_contention(&self, next: &mut VidraResourceStatus, state: &mut State) {
@@ -363,6 +407,17 @@ impl Turn<'_> {
             .get(key)
             .cloned()
     }
+}
+
+/// The first sentences of many, and how many more there are.
+fn listed(sentences: &[String]) -> String {
+    const SHOWN: usize = 10;
+    let shown = sentences.iter().take(SHOWN).cloned().collect::<Vec<_>>();
+    let mut text = shown.join("; ");
+    if let Some(more) = sentences.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        text.push_str(&format!("; and {more} more"));
+    }
+    text
 }
 
 fn all_good(outcome: &Outcome) -> String {
