@@ -73,16 +73,23 @@ impl Cluster {
             .await
     }
 
-    /// Withdraws all our fields from an object that others keep.
+    /// Withdraws all our fields from an object that others keep, if it is still as it was seen.
+    ///
+    /// Two owners that leave at the same time would otherwise each see the other and leave the
+    /// object behind, and an apply to an object that has gone would make an empty one.
     pub async fn withdraw(
         &self,
         resource: &ApiResource,
-        key: &ObjectKey,
+        live: &Observed,
         manager: &str,
     ) -> Result<(), Failure> {
+        let key = &live.key;
         let body = json!({
             "apiVersion": resource.api_version, "kind": resource.kind,
-            "metadata": {"name": key.name, "namespace": key.namespace},
+            "metadata": {
+                "name": key.name, "namespace": key.namespace,
+                "uid": live.uid, "resourceVersion": live.resource_version,
+            },
         });
         let application = Application {
             resource,

@@ -5,7 +5,7 @@
 //! hashes to what our last apply returned proves that every field of ours still has our value.
 
 use crate::{
-    fields::{FieldPath, lost},
+    fields::{FieldPath, FieldsEntry, lost},
     inventory::Entry,
     observed::Observed,
 };
@@ -73,7 +73,7 @@ pub fn attribute(before: &Observed, after: &Observed, manager: &str) -> Attribut
     let paths = |observed: &Observed| {
         observed
             .entry_of(manager)
-            .map(super::fields::FieldsEntry::paths)
+            .map(FieldsEntry::paths)
             .unwrap_or_default()
     };
     let fields = lost(&paths(after), &paths(before));
@@ -89,13 +89,40 @@ pub fn attribute(before: &Observed, after: &Observed, manager: &str) -> Attribut
     Attribution { fields, by }
 }
 
+/// The fields that an apply of ours took from others, with who held them.
+///
+/// Only a forced apply takes fields: the others lose what they held at another value.
+pub fn taken(before: &Observed, after: &Observed, manager: &str) -> Vec<Attribution> {
+    let Some(ours) = after.entry_of(manager).map(FieldsEntry::paths) else {
+        return Vec::new();
+    };
+    let others = before
+        .managed_fields
+        .iter()
+        .filter(|entry| !entry.is_apply_of(manager));
+    others
+        .filter_map(|entry| {
+            let left = after
+                .managed_fields
+                .iter()
+                .find(|it| it.is_same_writer(entry));
+            let left = left.map(FieldsEntry::paths).unwrap_or_default();
+            let mut fields = lost(&entry.paths(), &left);
+            fields.retain(|path| ours.contains(path));
+            (!fields.is_empty()).then(|| Attribution {
+                fields,
+                by: Some(entry.manager.clone()),
+            })
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
     use crate::{
-        fields::FieldsEntry,
         inventory::Origin,
         observed::tests::{MANAGER, entry, observed},
     };
@@ -154,6 +181,22 @@ mod tests {
         bystander.fields = json!({"f:metadata": {"f:labels": {"f:x": {}}}});
         let before = observed(vec![thief, before_ours, bystander]);
         let found = attribute(&before, &observed(vec![apply()]), MANAGER);
+        assert_eq!(found.by.as_deref(), Some("kubectl-edit"));
+        assert_eq!(found.fields, [FieldPath::of_fields(&["data", "a"])]);
+    }
+
+    #[test]
+    fn a_taken_field_is_named_with_its_holder_and_a_shared_one_is_not() {
+        let mut holder = entry("kubectl-edit", "Update", "2026-11-16T02:05:00Z");
+        holder.fields = json!({"f:data": {"f:a": {}, "f:b": {}}});
+        let before = observed(vec![holder.clone()]);
+        let after = observed(vec![apply(), holder.clone()]);
+        assert!(taken(&before, &after, MANAGER).is_empty());
+        holder.fields = json!({"f:data": {"f:b": {}}});
+        let after = observed(vec![apply(), holder]);
+        let [found] = &taken(&before, &after, MANAGER)[..] else {
+            panic!("one holder lost something");
+        };
         assert_eq!(found.by.as_deref(), Some("kubectl-edit"));
         assert_eq!(found.fields, [FieldPath::of_fields(&["data", "a"])]);
     }

@@ -42,6 +42,14 @@ impl FieldsEntry {
             && self.subresource.as_deref().unwrap_or_default().is_empty()
     }
 
+    /// Whether another entry is by the same manager, in the same way.
+    pub fn is_same_writer(&self, other: &Self) -> bool {
+        let place = |entry: &Self| entry.subresource.clone().unwrap_or_default();
+        self.manager == other.manager
+            && self.operation == other.operation
+            && place(self) == place(other)
+    }
+
     /// The paths of all fields in the entry.
     pub fn paths(&self) -> BTreeSet<FieldPath> {
         let mut paths = BTreeSet::new();
@@ -115,19 +123,11 @@ impl FieldPath {
         )
     }
 
-    /// Reads a path as the API server writes it in conflicts: `.spec.ports[port=80].name`.
-    pub fn parse_conflict(text: &str) -> Self {
+    /// Finds a path that the API server writes in conflicts, `.spec.ports[port=80].name`, in the
+    /// object that caused the conflict. The object is needed because names may contain dots.
+    pub fn of_conflict(text: &str, object: &Value) -> Option<Self> {
         let mut elements = Vec::new();
-        let mut rest = text;
-        while let Some(first) = rest.chars().next() {
-            let (element, tail) = match first {
-                '[' => bracketed(rest),
-                _ => plain(rest.strip_prefix('.').unwrap_or(rest)),
-            };
-            elements.extend(element.map(Element::Raw));
-            rest = tail;
-        }
-        Self(elements)
+        find(object, text, &mut elements).then_some(Self(elements))
     }
 
     /// Takes the field and all below it out of a tree of fields.
@@ -202,25 +202,57 @@ fn collect(node: &Value, path: &mut FieldPath, paths: &mut BTreeSet<FieldPath>) 
     }
 }
 
-/// A field name up to the next dot or bracket.
-fn plain(text: &str) -> (Option<String>, &str) {
-    let end = text.find(['.', '[']).unwrap_or(text.len());
-    ((end > 0).then(|| format!("f:{}", &text[..end])), &text[end..])
+fn find(node: &Value, text: &str, elements: &mut Vec<Element>) -> bool {
+    if text.is_empty() {
+        return true;
+    }
+    for (element, child, tail) in steps(node, text) {
+        elements.push(element);
+        if find(child, tail, elements) {
+            return true;
+        }
+        elements.pop();
+    }
+    false
+}
+
+/// The children of a node that a path may go on with.
+fn steps<'a>(node: &'a Value, text: &'a str) -> Vec<(Element, &'a Value, &'a str)> {
+    if text.starts_with('[') {
+        let (key, tail) = bracketed(text);
+        let (kind, inner) = key.split_at(2);
+        let child = item_index(node, kind, inner).and_then(|index| node.get(index));
+        return child
+            .map(|child| (Element::Raw(key.clone()), child, tail))
+            .into_iter()
+            .collect();
+    }
+    let name = text.strip_prefix('.').unwrap_or(text);
+    let children = node.as_object().into_iter().flatten();
+    children
+        .filter_map(|(key, child)| {
+            let tail = name.strip_prefix(key.as_str())?;
+            let is_whole = tail.is_empty() || tail.starts_with(['.', '[']);
+            is_whole.then(|| (Element::Raw(format!("f:{key}")), child, tail))
+        })
+        .collect()
 }
 
 /// `[name="web",port=80]`, `[="member"]` or `[3]`.
-fn bracketed(text: &str) -> (Option<String>, &str) {
+fn bracketed(text: &str) -> (String, &str) {
     let end = closing(text);
     let (inner, tail) = (&text[1..end], text.get(end + 1..).unwrap_or_default());
     if let Some(member) = inner.strip_prefix('=') {
-        return (Some(format!("v:{member}")), tail);
+        return (format!("v:{member}"), tail);
     }
     if inner.chars().all(|digit| digit.is_ascii_digit()) {
-        return (Some(format!("i:{inner}")), tail);
+        return (format!("i:{inner}"), tail);
     }
     let pairs = inner.split(',').filter_map(|pair| pair.split_once('='));
-    let parts: Vec<String> = pairs.map(|(key, value)| format!("\"{key}\":{value}")).collect();
-    (Some(format!("k:{{{}}}", parts.join(","))), tail)
+    let parts: Vec<String> = pairs
+        .map(|(key, value)| format!("\"{key}\":{value}"))
+        .collect();
+    (format!("k:{{{}}}", parts.join(",")), tail)
 }
 
 fn closing(text: &str) -> usize {
@@ -377,14 +409,21 @@ mod tests {
     #[test]
     fn a_path_in_a_conflict_is_found_in_an_object() {
         let mut object = json!({"spec": {"ports": [{"port": 80, "name": "a"}, {"port": 81, "name": "b"}]},
-            "metadata": {"finalizers": ["x", "y"]}});
-        for path in [r".spec.ports[port=81].name", r#".metadata.finalizers[="x"]"#] {
-            assert!(FieldPath::parse_conflict(path).remove_from(&mut object), "{path}");
+            "metadata": {"finalizers": ["x", "y"]}, "data": {"app": "1", "app.conf": "2"}});
+        let paths = [
+            ".spec.ports[port=81].name",
+            r#".metadata.finalizers[="x"]"#,
+            ".data.app.conf",
+        ];
+        for path in paths {
+            let found = FieldPath::of_conflict(path, &object).expect(path);
+            assert!(found.remove_from(&mut object), "{path}");
         }
+        assert_eq!(FieldPath::of_conflict(".data.other", &object), None);
         assert_eq!(
             object,
             json!({"spec": {"ports": [{"port": 80, "name": "a"}, {"port": 81}]},
-                "metadata": {"finalizers": ["y"]}})
+                "metadata": {"finalizers": ["y"]}, "data": {"app": "1"}})
         );
     }
 

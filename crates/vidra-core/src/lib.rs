@@ -24,6 +24,7 @@ pub mod observed;
 pub mod owner;
 pub mod ownership;
 pub mod plan;
+pub mod rivalry;
 pub mod schedule;
 pub mod takeover;
 pub mod trigger;

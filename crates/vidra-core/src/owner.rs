@@ -8,6 +8,9 @@ use crate::{identity::ObjectKey, inventory::Origin, manifest::digest};
 /// Prefix of the annotation that marks an owner; the rest of the key is a hash of the owner.
 pub const OWNER_KEY_PREFIX: &str = "vidra.infrahub.operators.com/owner-";
 
+/// What a mark says behind `created` or `adopted` when its owner leaves the decision to another.
+const YIELDS: &str = "+yields";
+
 /// The API server refuses longer field manager names.
 const FIELD_MANAGER_LIMIT: usize = 128;
 
@@ -53,14 +56,20 @@ impl OwnerId {
     /// value is bound to the object: a copy of the annotation on another object says nothing. It
     /// says whether Vidra made the object or found it, so that whoever joins later knows too.
     pub fn mark(&self, object: &ObjectKey, precedence: i32, origin: Origin) -> Mark {
-        let found = if origin == Origin::Adopted {
-            "adopted"
-        } else {
-            "created"
-        };
+        self.marked(object, precedence, found(origin))
+    }
+
+    /// The mark of an owner that wants other content and leaves the decision to a stronger one.
+    ///
+    /// The other owner reads it, so that both can say so, and so can a later process.
+    pub fn yielding_mark(&self, object: &ObjectKey, precedence: i32, origin: Origin) -> Mark {
+        self.marked(object, precedence, &format!("{}{YIELDS}", found(origin)))
+    }
+
+    fn marked(&self, object: &ObjectKey, precedence: i32, standing: &str) -> Mark {
         Mark {
             key: self.mark_key(),
-            value: format!("{self} {precedence} {found} {}", object.path()),
+            value: format!("{self} {precedence} {standing} {}", object.path()),
         }
     }
 
@@ -73,6 +82,14 @@ impl OwnerId {
 impl fmt::Display for OwnerId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}/{}", self.installation, self.name)
+    }
+}
+
+fn found(origin: Origin) -> &'static str {
+    if origin == Origin::Adopted {
+        "adopted"
+    } else {
+        "created"
     }
 }
 
@@ -99,6 +116,17 @@ pub struct ReadMark {
     pub precedence: i32,
     /// Whether this owner says that the object was there before Vidra.
     pub adopted: bool,
+    /// Whether this owner wants other content and leaves the decision to a stronger one.
+    pub yields: bool,
+}
+
+impl ReadMark {
+    /// Whether this owner decides when the other one wants other content. Of two with equal
+    /// precedence it is the one whose name comes first, so that the answer is never open.
+    pub fn is_stronger_than(&self, other: &Self) -> bool {
+        let rank = |mark: &Self| (mark.precedence, std::cmp::Reverse(mark.owner.clone()));
+        rank(self) > rank(other)
+    }
 }
 
 /// Reads an annotation as a mark of an owner of this object.
@@ -110,7 +138,7 @@ pub fn read_mark(key: &str, value: &str, object: &ObjectKey) -> Option<ReadMark>
     let mut parts = value.splitn(4, ' ');
     let (installation, name) = parts.next()?.split_once('/')?;
     let precedence = parts.next()?.parse().ok()?;
-    let adopted = parts.next()? == "adopted";
+    let standing = parts.next()?;
     if parts.next()? != object.path() {
         return None;
     }
@@ -118,7 +146,8 @@ pub fn read_mark(key: &str, value: &str, object: &ObjectKey) -> Option<ReadMark>
     (owner.mark_key() == key).then_some(ReadMark {
         owner,
         precedence,
-        adopted,
+        adopted: standing.starts_with("adopted"),
+        yields: standing.ends_with(YIELDS),
     })
 }
 
@@ -140,9 +169,23 @@ mod tests {
             Some(ReadMark {
                 owner,
                 precedence: 7,
-                adopted: true
+                adopted: true,
+                yields: false,
             })
         );
+    }
+
+    #[test]
+    fn a_yielding_mark_is_read_back_as_one() {
+        let owner = OwnerId::new("0123abcd", "installed");
+        for origin in [Origin::Created, Origin::Adopted] {
+            let mark = owner.yielding_mark(&web(), -1, origin);
+            let read = read_mark(&mark.key, &mark.value, &web());
+            assert_eq!(
+                read.map(|read| (read.yields, read.adopted)),
+                Some((true, origin == Origin::Adopted))
+            );
+        }
     }
 
     #[test]

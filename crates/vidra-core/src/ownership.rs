@@ -105,6 +105,23 @@ pub fn may_take(standing: &Standing, adoption: Adoption) -> Result<Origin, Strin
     }
 }
 
+/// Where an object comes from whose making nobody told us about. In doubt it was there before us.
+pub fn origin_of(live: &Observed, me: &OwnerId) -> Origin {
+    if live.was_born_of(&me.field_manager()) {
+        return Origin::Created;
+    }
+    let mut others = marks(live)
+        .into_iter()
+        .filter(|mark| mark.owner != *me)
+        .peekable();
+    let is_made_by_vidra = others.peek().is_some() && others.all(|mark| !mark.adopted);
+    if is_made_by_vidra {
+        Origin::Created
+    } else {
+        Origin::Adopted
+    }
+}
+
 /// How to part with an object that is no longer wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Parting {
@@ -142,6 +159,12 @@ fn part_with_marked(entry: &Entry, live: &Observed, me: &OwnerId, is_shared: boo
     if is_shared {
         return Parting::Leave;
     }
+    let is_another = entry.uid.as_ref().is_some_and(|uid| *uid != live.uid);
+    if is_another && !live.was_born_of(&me.field_manager()) {
+        return Parting::Release {
+            why: "somebody made it anew".to_owned(),
+        };
+    }
     if let Some(controller) = live.foreign_controller() {
         let why = format!("it belongs to {} {}", controller.kind, controller.name);
         return Parting::Release { why };
@@ -173,9 +196,10 @@ fn part_with_marked(entry: &Entry, live: &Observed, me: &OwnerId, is_shared: boo
 pub fn co_owners(live: &Observed, me: &OwnerId) -> Vec<String> {
     let marked = marks(live)
         .into_iter()
+        .filter(|mark| mark.owner != *me)
         .map(|mark| mark.owner.name().to_owned());
-    let mut names: Vec<String> = marked.chain(go_owners(live)).collect();
-    names.retain(|name| name != me.name());
+    let listed = go_owners(live).into_iter().filter(|name| name != me.name());
+    let mut names: Vec<String> = marked.chain(listed).collect();
     names.sort();
     names.dedup();
     names
@@ -268,6 +292,30 @@ mod tests {
     }
 
     #[test]
+    fn an_owner_of_the_same_name_in_another_installation_is_another_owner() {
+        let namesake = OwnerId::new("89efcdab", "one");
+        let live = marked(&[(&me(), Origin::Created), (&namesake, Origin::Created)]);
+        assert_eq!(
+            part_with(&known(Origin::Created), &live, &me()),
+            Parting::Leave
+        );
+    }
+
+    #[test]
+    fn what_somebody_made_anew_with_our_marks_is_released() {
+        let mut live = marked(&[(&me(), Origin::Created)]);
+        live.uid = "uid-2".to_owned();
+        assert_eq!(
+            part_with(&known(Origin::Created), &live, &me()),
+            Parting::Delete,
+            "born of our own apply"
+        );
+        live.managed_fields = vec![entry("kubectl-create", "Update", "2026-11-16T02:00:00Z")];
+        let parting = part_with(&known(Origin::Created), &live, &me());
+        assert!(matches!(parting, Parting::Release { .. }), "{parting:?}");
+    }
+
+    #[test]
     fn what_was_there_before_us_is_released() {
         let live = marked(&[(&me(), Origin::Adopted)]);
         let parting = part_with(&known(Origin::Adopted), &live, &me());
@@ -345,6 +393,18 @@ mod tests {
             part_with(&known(Origin::Inherited), &live, &me()),
             Parting::Leave
         );
+    }
+
+    #[test]
+    fn whoever_meets_another_owner_in_the_making_shares_its_origin() {
+        let other = OwnerId::new("0123abcd", "two");
+        let mut made = marked(&[(&other, Origin::Created)]);
+        made.managed_fields.clear();
+        assert_eq!(origin_of(&made, &me()), Origin::Created);
+        let mut found = marked(&[(&other, Origin::Adopted)]);
+        found.managed_fields.clear();
+        assert_eq!(origin_of(&found, &me()), Origin::Adopted);
+        assert_eq!(origin_of(&observed(vec![]), &me()), Origin::Adopted);
     }
 
     #[test]

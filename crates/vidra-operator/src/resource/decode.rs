@@ -27,7 +27,7 @@ pub(crate) struct Desired {
     pub(crate) version: String,
     /// What it should be, without the owner's mark.
     pub(crate) body: Value,
-    /// The digest of the body.
+    /// The digest of the body and of the precedence, which is part of the mark.
     pub(crate) digest: String,
     /// What the author asks for this object.
     pub(crate) policy: ObjectPolicy,
@@ -79,7 +79,7 @@ impl Compiled {
 pub(crate) fn compile(
     text: &str,
     namespace: Option<&str>,
-    generation: i64,
+    (generation, precedence): (i64, i32),
     kinds: &Kinds,
 ) -> Result<Compiled, ManifestError> {
     let objects = parse(text, &Limits::default())?;
@@ -103,10 +103,13 @@ pub(crate) fn compile(
             resolved.object.kind(),
         );
         let resource = resource.map(|served| served.resource);
-        compiled.insert(resolved.key, desired(resolved.object, resource, true)?);
+        compiled.insert(
+            resolved.key,
+            desired(resolved.object, resource, true, precedence)?,
+        );
     }
     for object in resolution.unknown {
-        compiled.insert(object.key(), desired(object, None, false)?);
+        compiled.insert(object.key(), desired(object, None, false, precedence)?);
     }
     let digest = digest(&format!("{}\n{text}", namespace.unwrap_or_default()));
     Ok(Compiled {
@@ -120,12 +123,13 @@ fn desired(
     mut object: ManifestObject,
     resource: Option<ApiResource>,
     is_placed: bool,
+    precedence: i32,
 ) -> Result<Desired, ManifestError> {
     stamp(&mut object, &vidra_core::manifest::Marks::default())?;
     let version = object.version().to_owned();
     let policy = object.policy().clone();
     let body = object.into_body();
-    let digest = digest(&body.to_string())[..16].to_owned();
+    let digest = digest(&format!("{precedence} {body}"))[..16].to_owned();
     Ok(Desired {
         resource,
         version,

@@ -39,8 +39,8 @@ struct Expected {
     entry: Entry,
     /// The resource version that our last apply returned, where it is a number.
     version: Option<u64>,
-    /// What else the latest look at it showed; `None` until this process has looked.
-    sight: Option<Sight>,
+    /// What else the latest look at it showed; nothing until this process has looked.
+    sight: Sight,
 }
 
 /// What the latest look at an object showed besides our own fields.
@@ -156,7 +156,7 @@ impl Owner {
         let mut expected = lock(&self.expected);
         let known = expected.get_mut(key);
         if let Some(known) = known.filter(|known| !known.is_newer_than(live)) {
-            known.sight = Some(Sight::of(live, &self.id));
+            known.sight = Sight::of(live, &self.id);
         }
         is_news
     }
@@ -166,7 +166,7 @@ impl Owner {
         let expected = lock(&self.expected);
         expected
             .get(key)
-            .and_then(|expected| expected.sight.clone())
+            .map(|expected| expected.sight.clone())
             .unwrap_or_default()
     }
 
@@ -175,7 +175,7 @@ impl Owner {
         let known = expected.get(key);
         known.is_some_and(|known| {
             let sight = Sight::of(live, &self.id);
-            !known.is_newer_than(live) && known.sight.as_ref() != Some(&sight)
+            !known.is_newer_than(live) && known.sight != sight
         })
     }
 
@@ -194,7 +194,7 @@ impl Owner {
         let expected = Expected {
             entry: entry.clone(),
             version: live.resource_version.parse().ok(),
-            sight: Some(Sight::of(live, &self.id)),
+            sight: Sight::of(live, &self.id),
         };
         lock(&self.expected).insert(entry.key.clone(), expected);
     }
@@ -209,15 +209,15 @@ impl Owner {
                 .or_insert_with(|| Expected {
                     entry: entry.clone(),
                     version: None,
-                    sight: None,
+                    sight: Sight::default(),
                 });
         }
     }
 }
 
 fn is_open_again(expected: &Expected, live: &Observed, me: &OwnerId) -> bool {
-    let known = expected.sight.clone().unwrap_or_default();
-    known.rivalry.is_open_again(&Rivalry::over(live, me))
+    let now = Rivalry::over(live, me);
+    expected.sight.rivalry.is_open_again(&now)
 }
 
 /// All owners, and which objects are theirs.

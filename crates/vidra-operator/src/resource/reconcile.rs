@@ -167,7 +167,7 @@ impl Turn<'_> {
         compile(
             text,
             spec.destination.namespace.as_deref(),
-            generation,
+            (generation, spec.precedence),
             kinds,
         )
         .map_err(|error| Cause {
