@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   ControlPlane  etcd + kube-apiserver (+ kube-controller-manager), real binaries
+//!   FaultProxy    breaks chosen requests between a client and the ControlPlane
 //!   StandIn       an HTTP server that behaves like Infrahub, scripted from Rust
 //!   contract      one suite of assertions, run against the stand-in and a real Infrahub
 //!   infrahub      raises a real Infrahub on this machine
@@ -11,5 +12,7 @@
 
 pub mod contract;
 pub mod controlplane;
+pub mod demo;
 pub mod infrahub;
+pub mod proxy;
 pub mod standin;
