@@ -4,7 +4,7 @@ use std::{fs::File, path::Path, process::Stdio};
 
 use tokio::process::Command;
 
-use super::error::Error;
+use super::{error::Error, packages::search_path};
 
 /// How much of a log goes into an error message.
 const TAIL_LINES: usize = 25;
@@ -19,6 +19,7 @@ pub(super) async fn run(
     let errors = output.try_clone().map_err(Error::file("write", log))?;
     let line = command_line(command);
     let status = command
+        .env("PATH", search_path())
         .stdin(Stdio::null())
         .stdout(output)
         .stderr(errors)

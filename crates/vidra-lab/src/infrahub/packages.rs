@@ -133,7 +133,6 @@ async fn install(packages: &[&str], log: &Path) -> Result<(), Error> {
     shell
         .args(["-c", INSTALL, "install"])
         .args(packages)
-        .env("PATH", search_path())
         .env("DEBIAN_FRONTEND", "noninteractive");
     command::run("installing Debian packages", &mut shell, log).await
 }

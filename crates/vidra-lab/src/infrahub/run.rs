@@ -2,7 +2,11 @@
 
 use std::io::Write;
 
-use super::{Artifact, Error, Options, Progress, RealInfrahub, Seeded, seed};
+use super::{
+    ARTIFACT_NAME, Artifact, BRANCH, Credentials, Error, Options, Progress, QUERY, RealInfrahub,
+    Seeded, seed,
+};
+use crate::contract;
 
 /// Raises and seeds an Infrahub, says how to use it, and stops it on Ctrl-C.
 pub async fn run_until_ctrl_c(options: Options) -> Result<(), Error> {
@@ -15,6 +19,55 @@ pub async fn run_until_ctrl_c(options: Options) -> Result<(), Error> {
         Ok(())
     };
     interruptible(work, &progress).await
+}
+
+/// Raises and seeds an Infrahub, runs the contract suite against it, and stops it. When
+/// `VIDRA_INFRAHUB_URL` names a server that is seeded already, the suite runs against that one.
+pub async fn run_contract(options: Options) -> Result<(), Error> {
+    if let Some(target) = contract::Target::from_env() {
+        return check(&target).await;
+    }
+    let progress = Progress::stderr();
+    let work = async {
+        let infrahub = RealInfrahub::start(options, progress.clone()).await?;
+        seed(&infrahub).await?;
+        let target = target(&infrahub);
+        let suite = progress.during("running the contract suite", check(&target));
+        let result = suite.await;
+        infrahub.stop();
+        result
+    };
+    interruptible(work, &progress).await
+}
+
+/// Runs the suite and prints its report.
+async fn check(target: &contract::Target) -> Result<(), Error> {
+    let report = contract::run(target).await;
+    tell(&format!("{report}\n"));
+    if report.is_success() {
+        return Ok(());
+    }
+    Err(Error::Contract {
+        failed: report.failures().count(),
+        total: report.results.len(),
+    })
+}
+
+fn target(infrahub: &RealInfrahub) -> contract::Target {
+    let Credentials {
+        username,
+        password,
+        token,
+    } = infrahub.credentials().clone();
+    contract::Target {
+        base_url: infrahub.url().to_owned(),
+        username,
+        password,
+        api_token: token,
+        artifact_name: ARTIFACT_NAME.to_owned(),
+        branch: BRANCH.to_owned(),
+        query: QUERY.to_owned(),
+    }
 }
 
 /// Ends `work` on Ctrl-C; what it owns is dropped, which stops the server.
@@ -53,16 +106,4 @@ fn describe(artifact: &Artifact) -> String {
 fn tell(text: &str) {
     // Nobody is left to tell when standard output is closed.
     let _ = std::io::stdout().write_all(text.as_bytes());
-}
-
-/// Placeholder until the suite exists.
-pub async fn run_contract(options: Options) -> Result<(), Error> {
-    let progress = Progress::stderr();
-    let work = async {
-        let infrahub = RealInfrahub::start(options, progress.clone()).await?;
-        seed(&infrahub).await?;
-        infrahub.stop();
-        Ok(())
-    };
-    interruptible(work, &progress).await
 }
