@@ -89,7 +89,8 @@ fn instructions(infrahub: &RealInfrahub, seeded: &Seeded) -> String {
     let artifacts: Vec<_> = seeded.artifacts.iter().map(describe).collect();
     format!(
         "\nInfrahub: {url}\nlog in as {username} with password {password}\n{artifacts}\n\n\
-         export INFRAHUB_ADDRESS={url}\nexport INFRAHUB_API_TOKEN={token}\n\n\
+         export INFRAHUB_ADDRESS={url} VIDRA_INFRAHUB_URL={url}\n\
+         export INFRAHUB_API_TOKEN={token} VIDRA_INFRAHUB_TOKEN={token}\n\n\
          Ctrl-C stops it and removes its data.\n",
         url = infrahub.url(),
         username = account.username,
