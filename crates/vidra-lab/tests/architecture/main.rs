@@ -59,6 +59,8 @@ impl Graph {
     fn of_workspace() -> Self {
         let output = Command::new(env!("CARGO"))
             .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+            // Without a platform cargo wants the crates of all of them, fetched or not.
+            .args(["--filter-platform", &host()])
             .current_dir(workspace())
             .output()
             .unwrap();
@@ -96,6 +98,13 @@ impl Graph {
 fn is_only_for_tests(dependency: &Value) -> bool {
     let kinds = dependency["dep_kinds"].as_array().unwrap();
     kinds.iter().all(|kind| kind["kind"] == "dev")
+}
+
+/// The platform that this test was built for and runs on.
+fn host() -> String {
+    let output = Command::new("rustc").arg("-vV").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().find_map(|line| line.strip_prefix("host: ")).unwrap().to_owned()
 }
 
 fn workspace() -> PathBuf {
