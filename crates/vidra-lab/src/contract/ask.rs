@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::Target;
 
 /// A real server on a busy machine is slow; it is not the speed that is checked.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The credentials that a request brings.
 #[derive(Clone, Debug, Default)]

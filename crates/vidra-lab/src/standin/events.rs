@@ -118,8 +118,9 @@ impl World {
             ("artifact_definition_id", Json::text(&artifact.definition)),
             ("artifact_definition_name", Json::text(definition_name)),
         ]);
-        let related = vec![(artifact.target.clone(), target_kind.to_owned())];
-        self.emit(name, branch, &artifact.id, related, data)
+        let mut event = Event::new(name, Some(branch), data, self.now());
+        event.related_nodes = vec![(artifact.target.clone(), target_kind.to_owned())];
+        self.emit(artifact, event)
     }
 
     /// After a change that only the node's own event tells: a failure, a deletion.
@@ -145,31 +146,17 @@ impl World {
                 ]),
             ),
         ]);
-        self.emit(
-            &format!("infrahub.node.{action}"),
-            branch,
-            &artifact.id,
-            Vec::new(),
-            data,
-        )
+        let name = format!("infrahub.node.{action}");
+        let event = Event::new(&name, Some(branch), data, self.now());
+        self.emit(artifact, event)
     }
 
-    fn emit(
-        &mut self,
-        name: &str,
-        branch: &str,
-        artifact: &str,
-        related_nodes: Vec<(String, String)>,
-        data: Json,
-    ) -> Event {
-        let account_id = self
+    fn emit(&mut self, artifact: &Artifact, mut event: Event) -> Event {
+        event.account_id = self
             .accounts
             .first()
             .map_or(String::new(), |one| one.id.clone());
-        let mut event = Event::new(name, Some(branch), data, self.now());
-        event.account_id = account_id;
-        event.primary_node = (artifact.to_owned(), "CoreArtifact".to_owned());
-        event.related_nodes = related_nodes;
+        event.primary_node = (artifact.id.clone(), "CoreArtifact".to_owned());
         self.events.push(event.clone());
         event
     }

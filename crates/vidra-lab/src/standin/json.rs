@@ -98,12 +98,12 @@ impl Json {
             Self::Number(number) => out.push_str(&number.to_string()),
             Self::Text(text) => write_text(out, text, style),
             Self::List(items) => {
-                write_sequence(out, style, '[', ']', items, |out, item| {
+                write_sequence(out, style, ['[', ']'], items, |out, item| {
                     item.write_into(out, style);
                 });
             }
             Self::Object(pairs) => {
-                write_sequence(out, style, '{', '}', pairs, |out, (key, value)| {
+                write_sequence(out, style, ['{', '}'], pairs, |out, (key, value)| {
                     write_text(out, key, style);
                     out.push_str(if is_spaced(style) { ": " } else { ":" });
                     value.write_into(out, style);
@@ -120,8 +120,7 @@ fn is_spaced(style: Style) -> bool {
 fn write_sequence<T>(
     out: &mut String,
     style: Style,
-    open: char,
-    close: char,
+    [open, close]: [char; 2],
     items: &[T],
     write: impl Fn(&mut String, &T),
 ) {

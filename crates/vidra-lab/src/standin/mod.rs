@@ -53,6 +53,7 @@ use server::Server;
 use shared::Shared;
 pub use tls::Tls;
 pub use webhook::{Delivery, Generation, Subscription, WebhookError, signature};
+pub(crate) use world::md5_hex;
 pub use world::{ADMIN, ADMIN_TOKEN, DEFAULT_BRANCH, Group, Status};
 
 /// A stand-in that could not be started.

@@ -39,6 +39,13 @@ pub struct Rendered {
     pub status: Status,
 }
 
+/// One artifact on one branch, and how it is there before the change.
+struct Place {
+    index: usize,
+    branch: Branch,
+    before: Option<ArtifactState>,
+}
+
 impl World {
     /// Performs a change; the event is `None` where the real server emits none.
     pub(super) fn change(
@@ -53,17 +60,20 @@ impl World {
             (None, _) => self.create(subject),
         };
         let before = self.artifacts[index].state_at(&branch, self.now()).cloned();
+        let place = Place {
+            index,
+            branch,
+            before,
+        };
         match change {
-            Change::Rendered(content) => {
-                self.rendered(index, &branch, before.as_ref(), content, subject)
-            }
-            Change::Status(status) => self.status(index, &branch, before, *status, subject),
+            Change::Rendered(content) => self.rendered(&place, content, &subject.content_type),
+            Change::Status(status) => self.status(&place, *status, &subject.content_type),
             Change::Deleted => {
-                self.push(index, &branch, None);
+                self.push(&place, None);
                 let artifact = self.artifacts[index].clone();
                 (
                     None,
-                    Some(self.emit_node(&artifact, &branch.name, "deleted")),
+                    Some(self.emit_node(&artifact, &place.branch.name, "deleted")),
                 )
             }
         }
@@ -100,59 +110,59 @@ impl World {
     /// and no event tells of the rendering.
     fn rendered(
         &mut self,
-        index: usize,
-        branch: &Branch,
-        before: Option<&ArtifactState>,
+        place: &Place,
         content: &[u8],
-        subject: &Subject,
+        content_type: &str,
     ) -> (Option<Rendered>, Option<Event>) {
+        let before = place.before.as_ref();
         let checksum = md5_hex(content);
         if let Some(state) = before.filter(|state| state.checksum.as_ref() == Some(&checksum)) {
-            return (Some(self.outcome(index, state)), None);
+            return (Some(self.outcome(place.index, state)), None);
         }
         let (storage_id, _) = self.store(content);
         let state = ArtifactState {
             status: Status::Ready,
             checksum: Some(checksum),
             storage_id: Some(storage_id),
-            content_type: subject.content_type.clone(),
+            content_type: content_type.to_owned(),
         };
-        self.push(index, branch, Some(state.clone()));
-        let artifact = self.artifacts[index].clone();
-        let event = self.emit_rendered(&artifact, &branch.name, before, &state);
-        (Some(self.outcome(index, &state)), Some(event))
+        self.push(place, Some(state.clone()));
+        let artifact = self.artifacts[place.index].clone();
+        let event = self.emit_rendered(&artifact, &place.branch.name, before, &state);
+        (Some(self.outcome(place.index, &state)), Some(event))
     }
 
     fn status(
         &mut self,
-        index: usize,
-        branch: &Branch,
-        before: Option<ArtifactState>,
+        place: &Place,
         status: Status,
-        subject: &Subject,
+        content_type: &str,
     ) -> (Option<Rendered>, Option<Event>) {
-        let is_new = before.is_none();
-        let mut state = before.unwrap_or_else(|| ArtifactState {
+        let mut state = place.before.clone().unwrap_or_else(|| ArtifactState {
             status,
             checksum: None,
             storage_id: None,
-            content_type: subject.content_type.clone(),
+            content_type: content_type.to_owned(),
         });
         state.status = status;
-        self.push(index, branch, Some(state.clone()));
-        let artifact = self.artifacts[index].clone();
-        let action = if is_new { "created" } else { "updated" };
-        let event = self.emit_node(&artifact, &branch.name, action);
-        (Some(self.outcome(index, &state)), Some(event))
+        self.push(place, Some(state.clone()));
+        let artifact = self.artifacts[place.index].clone();
+        let action = if place.before.is_none() {
+            "created"
+        } else {
+            "updated"
+        };
+        let event = self.emit_node(&artifact, &place.branch.name, action);
+        (Some(self.outcome(place.index, &state)), Some(event))
     }
 
-    fn push(&mut self, index: usize, branch: &Branch, state: Option<ArtifactState>) {
+    fn push(&mut self, place: &Place, state: Option<ArtifactState>) {
         let since = self.now();
-        let history = self.artifacts[index]
-            .history
-            .entry(branch.name.clone())
-            .or_default();
-        history.push(Version { since, state });
+        let history = &mut self.artifacts[place.index].history;
+        history
+            .entry(place.branch.name.clone())
+            .or_default()
+            .push(Version { since, state });
     }
 
     fn outcome(&self, index: usize, state: &ArtifactState) -> Rendered {

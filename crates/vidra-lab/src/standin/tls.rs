@@ -3,7 +3,9 @@
 use std::{io, net::SocketAddr, sync::Arc};
 
 use axum::serve::Listener;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
+};
 use rustls::{ServerConfig, crypto::ring};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde::{Deserialize, Serialize};
@@ -71,6 +73,10 @@ impl Identity {
 
 fn authority() -> Result<CertifiedIssuer<'static, KeyPair>, rcgen::Error> {
     let mut params = CertificateParams::new(Vec::new())?;
+    // A name of its own, or a certificate that signs itself would look like a bad one of ours.
+    params
+        .distinguished_name
+        .push(DnType::CommonName, "Vidra lab authority");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     CertifiedIssuer::self_signed(params, KeyPair::generate()?)
 }

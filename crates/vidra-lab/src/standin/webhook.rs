@@ -46,7 +46,7 @@ pub enum Generation {
     #[default]
     #[serde(rename = "1.6")]
     Dumps,
-    /// 1.4.13 from PyPI and 1.7.0 to 1.7.4: `json.dumps` is signed, compact UTF-8 is sent.
+    /// 1.4.13 as a Python package and 1.7.0 to 1.7.4: `json.dumps` is signed, compact UTF-8 is sent.
     #[serde(rename = "1.7.0")]
     Mismatch,
     /// From 1.7.5: compact with escapes is signed, compact UTF-8 is sent.

@@ -185,8 +185,8 @@ impl World {
             clock: Clock::default(),
             settings: Settings {
                 is_anonymous_allowed: true,
-                access_lifetime: Duration::from_secs(3600),
-                refresh_lifetime: Duration::from_secs(30 * 24 * 3600),
+                access_lifetime: Duration::from_hours(1),
+                refresh_lifetime: Duration::from_hours(30 * 24),
                 has_web_ui: true,
                 version: "1.4.13".to_owned(),
                 secret: format!("{:016x}", random()),
@@ -379,6 +379,7 @@ pub(super) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-pub(super) fn md5_hex(content: &[u8]) -> String {
+/// The checksum that Infrahub keeps of content.
+pub(crate) fn md5_hex(content: &[u8]) -> String {
     hex(&Md5::digest(content))
 }

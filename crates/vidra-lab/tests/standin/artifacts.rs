@@ -7,7 +7,7 @@ use vidra_lab::standin::{Rendered, StandIn, Status};
 
 use crate::client::Client;
 
-const HOUR: Duration = Duration::from_secs(3600);
+const HOUR: Duration = Duration::from_hours(1);
 
 /// What GraphQL shows of the artifacts on a path: status and checksum, in its order.
 async fn shown(client: &Client, path: &str) -> Vec<(String, Value)> {

@@ -11,7 +11,7 @@ use crate::client::Client;
 #[tokio::test]
 async fn an_access_token_ends_with_its_lifetime_and_a_refresh_makes_a_new_one() {
     let standin = StandIn::start().unwrap();
-    standin.token_lifetimes(Duration::from_secs(60), Duration::from_secs(600));
+    standin.token_lifetimes(Duration::from_mins(1), Duration::from_mins(10));
     let client = Client::of(&standin);
     let (access, refresh) = client.login(ADMIN.0, ADMIN.1).await;
     assert_eq!(client.with_bearer("/api/info", &access).await.status, 200);
@@ -32,7 +32,7 @@ async fn an_access_token_ends_with_its_lifetime_and_a_refresh_makes_a_new_one() 
         .to_owned();
     assert_eq!(client.with_bearer("/api/info", &renewed).await.status, 200);
 
-    standin.advance(Duration::from_secs(600));
+    standin.advance(Duration::from_mins(10));
     let renewal = client
         .request(Method::POST, "/api/auth/refresh")
         .bearer_auth(&refresh);
@@ -64,7 +64,7 @@ async fn an_expired_or_revoked_api_token_is_invalid() {
     let standin = StandIn::start().unwrap();
     let client = Client::of(&standin);
     let account = standin.account("robot", "secret", Group::Users);
-    let soon = standin.now() + Duration::from_secs(60);
+    let soon = standin.now() + Duration::from_mins(1);
     let (short, long) = (account.expiring_token(Some(soon)), account.token());
     let ask = |key: &str| {
         client

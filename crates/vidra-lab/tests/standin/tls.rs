@@ -18,13 +18,13 @@ fn started(tls: Tls) -> (StandIn, Client) {
 
 /// The whole story of an error, down to what the TLS library says.
 fn story(error: &reqwest::Error) -> String {
-    let mut words = error.to_string();
+    let mut words = vec![error.to_string()];
     let mut source = error.source();
     while let Some(error) = source {
-        words.push_str(&format!(": {error}"));
+        words.push(error.to_string());
         source = error.source();
     }
-    words
+    words.join(": ")
 }
 
 #[tokio::test]

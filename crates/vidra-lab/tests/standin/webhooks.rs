@@ -59,7 +59,7 @@ fn event(text: &str) -> Event {
     let data = Json::object([("text", Json::text(text)), ("none", Json::Null)]);
     let at: Timestamp = "2026-11-16T00:26:42.951777Z".parse().unwrap();
     let mut event = Event::new("infrahub.artifact.updated", None, data, at);
-    event.id = "386160f8".to_owned();
+    "386160f8".clone_into(&mut event.id);
     event
 }
 

@@ -1,14 +1,16 @@
 //! Content of artifacts and of the object store.
 
-use md5::{Digest, Md5};
 use reqwest::Method;
 use serde_json::json;
 
 use super::{Check, check};
-use crate::contract::{
-    ask::Ask,
-    expect::{Expect, demand},
-    facts::Facts,
+use crate::{
+    contract::{
+        ask::Ask,
+        expect::{Expect, demand},
+        facts::Facts,
+    },
+    standin::md5_hex,
 };
 
 const NOBODY: &str = "18e85cd8-0000-0000-0000-000000000000";
@@ -20,14 +22,7 @@ pub(super) fn checks(facts: &Facts) -> Vec<Check> {
 /// Content whose MD5 is the checksum in the graph.
 fn is_whole(facts: &Facts) -> impl Fn(&str) -> bool + Send + Sync + 'static {
     let checksum = facts.checksum.clone();
-    move |text| {
-        let digest = Md5::digest(text.as_bytes());
-        digest
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect::<String>()
-            == checksum
-    }
+    move |text| md5_hex(text.as_bytes()) == checksum
 }
 
 fn artifact(facts: &Facts) -> Vec<Check> {

@@ -68,126 +68,132 @@ fn node(node: &Value) -> Result<(), String> {
     })
 }
 
+/// Ids and count of the artifacts that pass filters.
+fn filtered(facts: &Facts, filters: &str) -> Ask {
+    let query = format!("{{ CoreArtifact({filters}){{ count edges{{ node{{ id }} }} }} }}");
+    ask(facts, &query)
+}
+
+/// So many artifacts in all, so many of them on this page.
+fn shown(count: u64, on_page: usize) -> Expect {
+    Expect::data(move |data| {
+        let page = &data["CoreArtifact"];
+        let edges = page["edges"].as_array().map_or(0, Vec::len);
+        let is_right = page["count"] == count && edges == on_page;
+        demand(is_right, || format!("page is {page}"))
+    })
+}
+
+/// Data that is exactly this.
+fn exactly(expected: Value) -> Expect {
+    Expect::data(move |data| demand(*data == expected, || format!("data is {data}")))
+}
+
 fn artifacts(facts: &Facts) -> Vec<Check> {
-    let (id, name) = (&facts.artifact, &facts.target.artifact_name);
-    let (definition, object) = (&facts.definition, &facts.object);
-    let one = |filter: String| {
-        let query = format!("{{ CoreArtifact({filter}){{ count edges{{ node{{ id }} }} }} }}");
-        ask(facts, &query)
-    };
-    let only_it = |id: &str| {
-        let expected =
-            json!({ "CoreArtifact": { "count": 1, "edges": [{ "node": { "id": id } }] } });
-        Expect::data(move |data| demand(*data == expected, || format!("data is {data}")))
-    };
-    let shown = |wanted: usize, count: u64| {
-        Expect::data(move |data| {
-            let page = &data["CoreArtifact"];
-            let edges = page["edges"].as_array().map_or(0, Vec::len);
-            demand(page["count"] == count && edges == wanted, || {
-                format!("page is {page}")
-            })
-        })
-    };
-    let all = facts.count;
+    let (id, name, object) = (&facts.artifact, &facts.target.artifact_name, &facts.object);
+    let (definition, all) = (&facts.definition, facts.count);
     let every = usize::try_from(all).unwrap_or_default();
+    let only_it = || {
+        let page = json!({ "count": 1, "edges": [{ "node": { "id": id } }] });
+        exactly(json!({ "CoreArtifact": page }))
+    };
+    let named = format!("name__value:\"{name}\"");
+    let found = [
+        (
+            "a name that nothing has gives an empty page",
+            "name__value:\"no-such-name\"".to_owned(),
+            shown(0, 0),
+        ),
+        (
+            "artifacts are found by id",
+            format!("ids:[\"{id}\"]"),
+            only_it(),
+        ),
+        (
+            "artifacts are found by target",
+            format!("object__ids:[\"{object}\"]"),
+            only_it(),
+        ),
+        (
+            "artifacts are found by several names",
+            format!("name__values:[\"{name}\", \"no-such-name\"]"),
+            shown(all, every),
+        ),
+        (
+            "artifacts are found by definition",
+            format!("{named}, definition__name__value:\"{definition}\""),
+            shown(all, every),
+        ),
+        (
+            "artifacts are found by status",
+            format!("{named}, status__value:\"Processing\""),
+            shown(0, 0),
+        ),
+        (
+            "a limit shortens the page but not the count",
+            format!("{named}, limit:1"),
+            shown(all, 1),
+        ),
+        (
+            "an offset behind the end gives no edges",
+            format!("{named}, offset:1000, limit:1"),
+            shown(all, 0),
+        ),
+        (
+            "a limit of zero is no limit",
+            format!("{named}, limit:0"),
+            shown(all, every),
+        ),
+    ];
+    let filters =
+        found.map(|(name, filters, expect)| check(name, filtered(facts, &filters), expect));
+    shapes(facts).into_iter().chain(filters).collect()
+}
+
+fn shapes(facts: &Facts) -> Vec<Check> {
+    let id = &facts.artifact;
+    let fragment = format!(
+        "{{ mine: CoreArtifact(ids:[\"{id}\"]){{ edges{{ node{{ ...one }} }} }} }} \
+         fragment one on CoreArtifact {{ id kind: __typename }}"
+    );
+    let mine = json!({ "edges": [{ "node": { "id": id, "kind": "CoreArtifact" } }] });
+    let target = format!(
+        "{{ CoreArtifact(ids:[\"{id}\"]){{ edges{{ node{{ object{{ node{{ id hfid \
+         ... on KubernetesWebserver {{ name{{value}} }} }} }} }} }} }} }}"
+    );
+    let all = Expect::data(page(facts.count));
+    let attribute = Expect::data(|data| {
+        let storage = &data["CoreArtifact"]["edges"][0]["node"]["storage_id"];
+        let is_other = storage["id"].is_string() && storage["id"] != storage["value"];
+        demand(is_other, || format!("storage_id is {storage}"))
+    });
+    let friendly = Expect::data(|data| {
+        let target = &data["CoreArtifact"]["edges"][0]["node"]["object"]["node"];
+        let hfid = &target["hfid"][0];
+        demand(hfid.is_string() && *hfid == target["name"]["value"], || {
+            format!("target is {target}")
+        })
+    });
     vec![
         check(
             "artifacts are found by name",
             by_name(facts, "/graphql"),
-            Expect::data(page(all)),
-        ),
-        check(
-            "a name that nothing has gives an empty page",
-            one("name__value:\"no-such-name\"".to_owned()),
-            Expect::exactly(
-                200,
-                json!({ "data": { "CoreArtifact": { "count": 0, "edges": [] } } }),
-            ),
-        ),
-        check(
-            "artifacts are found by id",
-            one(format!("ids:[\"{id}\"]")),
-            only_it(id),
-        ),
-        check(
-            "artifacts are found by several names",
-            one(format!("name__values:[\"{name}\", \"no-such-name\"]")),
-            shown(every, all),
-        ),
-        check(
-            "artifacts are found by target",
-            one(format!("object__ids:[\"{object}\"]")),
-            only_it(id),
-        ),
-        check(
-            "artifacts are found by definition",
-            one(format!(
-                "name__value:\"{name}\", definition__name__value:\"{definition}\""
-            )),
-            shown(every, all),
-        ),
-        check(
-            "artifacts are found by status",
-            one(format!(
-                "name__value:\"{name}\", status__value:\"Processing\""
-            )),
-            shown(0, 0),
-        ),
-        check(
-            "a limit shortens the page but not the count",
-            one(format!("name__value:\"{name}\", limit:1")),
-            shown(1, all),
-        ),
-        check(
-            "an offset behind the end gives no edges",
-            one(format!("name__value:\"{name}\", offset:1000, limit:1")),
-            shown(0, all),
-        ),
-        check(
-            "a limit of zero is no limit",
-            one(format!("name__value:\"{name}\", limit:0")),
-            shown(every, all),
+            all,
         ),
         check(
             "the id of the attribute storage_id is not the storage id",
             by_name(facts, "/graphql"),
-            Expect::data(|data| {
-                let storage = &data["CoreArtifact"]["edges"][0]["node"]["storage_id"];
-                demand(
-                    storage["id"].is_string() && storage["id"] != storage["value"],
-                    || format!("storage_id is {storage}"),
-                )
-            }),
+            attribute,
         ),
         check(
             "aliases and fragments are understood",
-            ask(
-                facts,
-                &format!(
-                    "{{ mine: CoreArtifact(ids:[\"{id}\"]){{ edges{{ node{{ ...one }} }} }} }} fragment one on CoreArtifact {{ id kind: __typename }}"
-                ),
-            ),
-            Expect::data({
-                let expected = json!({ "mine": { "edges": [{ "node": { "id": id, "kind": "CoreArtifact" } }] } });
-                move |data| demand(*data == expected, || format!("data is {data}"))
-            }),
+            ask(facts, &fragment),
+            exactly(json!({ "mine": mine })),
         ),
         check(
             "a target tells its human-friendly id",
-            ask(
-                facts,
-                &format!(
-                    "{{ CoreArtifact(ids:[\"{id}\"]){{ edges{{ node{{ object{{ node{{ id hfid ... on KubernetesWebserver {{ name{{value}} }} }} }} }} }} }} }}"
-                ),
-            ),
-            Expect::data(|data| {
-                let target = &data["CoreArtifact"]["edges"][0]["node"]["object"]["node"];
-                demand(
-                    target["hfid"][0] == target["name"]["value"] && target["hfid"][0].is_string(),
-                    || format!("target is {target}"),
-                )
-            }),
+            ask(facts, &target),
+            friendly,
         ),
     ]
 }

@@ -10,62 +10,89 @@ use crate::contract::{
 };
 
 pub(super) fn checks(facts: &Facts) -> Vec<Check> {
-    let (query, name) = (&facts.target.query, &facts.target.artifact_name);
-    let path = format!("/api/query/{query}");
-    let post = |suffix: &str, variables: Value| {
-        Ask::post(format!("{path}{suffix}"))
-            .json(&json!({ "variables": variables }))
-            .with(facts.bearer())
-    };
-    let named = || json!({ "artifactname": name });
+    answers(facts).into_iter().chain(refusals(facts)).collect()
+}
+
+fn path(facts: &Facts) -> String {
+    format!("/api/query/{}", facts.target.query)
+}
+
+fn named(name: &str) -> Value {
+    json!({ "variables": { "artifactname": name } })
+}
+
+/// The query for the lab's artifact, with a query string.
+fn post(facts: &Facts, suffix: &str) -> Ask {
+    let ask = Ask::post(format!("{}{suffix}", path(facts)));
+    ask.json(&named(&facts.target.artifact_name))
+        .with(facts.bearer())
+}
+
+fn answers(facts: &Facts) -> Vec<Check> {
     let branch = facts.target.branch.replace('/', "%2F");
-    let get = || Ask::get(format!("{path}?artifactname={name}"));
-    let bare = || Ask::post(path.clone()).with(facts.bearer());
-    let no_query = |name: &str| {
-        Expect::envelope(
-            404,
-            &format!(
-                "Unable to find the node {name} / <class 'infrahub.core.protocols.CoreGraphQLQuery'> in the database."
-            ),
-        )
+    let get = || {
+        Ask::get(format!(
+            "{}?artifactname={}",
+            path(facts),
+            facts.target.artifact_name
+        ))
     };
-    let missing = || missing_variable(query);
+    let nothing = Ask::post(path(facts))
+        .json(&named("no-such-name"))
+        .with(facts.bearer());
+    let empty = json!({ "data": { "CoreArtifact": { "edges": [] } } });
     vec![
         check(
             "a stored query answers data and nothing else",
-            post("", named()),
+            post(facts, ""),
             found(),
         ),
         check(
             "a stored query knows branches",
-            post(&format!("?branch={branch}"), named()),
+            post(facts, &format!("?branch={branch}")),
             found(),
         ),
         check(
             "an empty branch is the default branch",
-            post("?branch=&update_group=false", named()),
+            post(facts, "?branch=&update_group=false"),
             found(),
         ),
         check(
             "a stored query that finds nothing answers an empty list",
-            post("", json!({ "artifactname": "no-such-name" })),
-            Expect::exactly(200, json!({ "data": { "CoreArtifact": { "edges": [] } } })),
+            nothing,
+            Expect::exactly(200, empty),
         ),
         check(
+            "a stored query by GET takes variables from the URL",
+            get().with(facts.bearer()),
+            found(),
+        ),
+        check("a stored query by GET is open", get(), found()),
+    ]
+}
+
+fn refusals(facts: &Facts) -> Vec<Check> {
+    let query = &facts.target.query;
+    let bare = || Ask::post(path(facts)).with(facts.bearer());
+    let unknown = || Ask::post("/api/query/NoSuchQuery").json(&json!({}));
+    let open = || Ask::post(path(facts)).json(&named(&facts.target.artifact_name));
+    let closed = || Expect::envelope(401, "Authentication is required");
+    let missing = || missing_variable(query);
+    let no_branch = Expect::envelope(400, "Branch: nope not found.");
+    vec![
+        check(
             "an unknown stored query is 404",
-            Ask::post("/api/query/NoSuchQuery")
-                .json(&json!({}))
-                .with(facts.bearer()),
+            unknown().with(facts.bearer()),
             no_query("NoSuchQuery"),
         ),
         check(
             "an unknown branch of a stored query is 400",
-            post("?branch=nope", named()),
-            Expect::envelope(400, "Branch: nope not found."),
+            post(facts, "?branch=nope"),
+            no_branch,
         ),
         check(
             "a missing variable is 502 with an object for a message",
-            post("", json!({})),
+            bare().json(&json!({ "variables": {} })),
             missing(),
         ),
         check(
@@ -76,26 +103,24 @@ pub(super) fn checks(facts: &Facts) -> Vec<Check> {
         check("no body is a missing variable", bare(), missing()),
         check(
             "a stored query that is younger than the time is 404",
-            post("?at=2020-01-01T00:00:00Z", named()),
+            post(facts, "?at=2020-01-01T00:00:00Z"),
             no_query(query),
         ),
-        check(
-            "a stored query by GET takes variables from the URL",
-            get().with(facts.bearer()),
-            found(),
-        ),
-        check("a stored query by GET is open", get(), found()),
-        check(
-            "a stored query by POST is not open",
-            Ask::post(path.clone()).json(&json!({ "variables": named() })),
-            Expect::envelope(401, "Authentication is required"),
-        ),
+        check("a stored query by POST is not open", open(), closed()),
         check(
             "an unknown stored query is not told to anybody",
-            Ask::post("/api/query/NoSuchQuery").json(&json!({})),
-            Expect::envelope(401, "Authentication is required"),
+            unknown(),
+            closed(),
         ),
     ]
+}
+
+fn no_query(name: &str) -> Expect {
+    let kind = "<class 'infrahub.core.protocols.CoreGraphQLQuery'>";
+    Expect::envelope(
+        404,
+        &format!("Unable to find the node {name} / {kind} in the database."),
+    )
 }
 
 fn found() -> Expect {

@@ -17,7 +17,7 @@ pub(super) fn checks(facts: &Facts) -> Vec<Check> {
         check(
             "login gives two tokens",
             login(json!({ "username": name, "password": password })),
-            Expect::json(200).body(|body| two_tokens(body)).and(cookies),
+            Expect::json(200).body(two_tokens).and(cookies),
         ),
         check(
             "a wrong password is 401",

@@ -40,7 +40,7 @@ impl Failure {
 
     pub(super) fn path(&self) -> Json {
         self.path.as_ref().map_or(Json::Null, |path| {
-            Json::List(path.iter().map(|step| Json::text(step)).collect())
+            Json::List(path.iter().map(Json::text).collect())
         })
     }
 }

@@ -124,14 +124,12 @@ impl<'a> Validator<'a> {
 
     fn argument(&mut self, argument: &'a Argument, definition: &FieldType, type_name: &str) {
         let name = &argument.name;
-        match definition.arguments.iter().find(|(known, _)| known == name) {
-            Some((_, kind)) => self.value(&argument.value, kind, argument.location),
-            None => {
-                let field = definition.name;
-                let message = format!("Unknown argument '{name}' on field '{type_name}.{field}'.");
-                self.fail(message, &[argument.location]);
-            }
+        if let Some((_, kind)) = definition.arguments.iter().find(|(known, _)| known == name) {
+            return self.value(&argument.value, kind, argument.location);
         }
+        let field = definition.name;
+        let message = format!("Unknown argument '{name}' on field '{type_name}.{field}'.");
+        self.fail(message, &[argument.location]);
     }
 
     fn value(&mut self, value: &'a Value, kind: &str, location: Location) {
@@ -142,9 +140,9 @@ impl<'a> Validator<'a> {
                     .trim_end_matches('!')
                     .trim_start_matches('[')
                     .trim_end_matches(']');
-                items
-                    .iter()
-                    .for_each(|item| self.value(item, inner, location));
+                for item in items {
+                    self.value(item, inner, location);
+                }
             }
             Value::Object(members) => self.members(members, named(kind), location),
             Value::Text(text) if named(kind) == "Int" => {

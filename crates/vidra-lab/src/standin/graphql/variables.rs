@@ -61,17 +61,19 @@ fn coerce_one(
 }
 
 fn misfit(value: &Plain, kind: &str) -> Option<String> {
+    if value.is_null() {
+        return None;
+    }
     match (named(kind), value) {
-        (_, Plain::Null) => None,
         (_, Plain::Array(items)) if kind.starts_with('[') => {
             items.iter().find_map(|item| misfit(item, named(kind)))
         }
-        ("String" | "DateTime", Plain::String(_)) => None,
-        ("String", other) => Some(format!(
+        ("String", other) if !other.is_string() => Some(format!(
             "String cannot represent a non string value: {other}"
         )),
-        ("Int", Plain::Number(number)) if number.is_i64() => None,
-        ("Int", other) => Some(format!("Int cannot represent non-integer value: {other}")),
+        ("Int", other) if !other.is_i64() => {
+            Some(format!("Int cannot represent non-integer value: {other}"))
+        }
         _ => None,
     }
 }
