@@ -53,6 +53,8 @@ pub enum Slot {
     Retry,
     /// A heal that has to wait.
     Heal,
+    /// A look at something that may have passed: a fight, a kind that could not be watched.
+    Look,
 }
 
 type Due = (Instant, u64);
@@ -179,7 +181,7 @@ impl Queue {
     /// Drops delayed work of an owner that is gone.
     pub fn forget(&self, owner: &str) {
         let mut state = self.lock();
-        for slot in [Slot::Pass, Slot::Retry, Slot::Heal] {
+        for slot in [Slot::Pass, Slot::Retry, Slot::Heal, Slot::Look] {
             state.cancel(owner, slot);
         }
     }

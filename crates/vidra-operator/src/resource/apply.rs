@@ -18,7 +18,7 @@ use vidra_core::{
     inventory::{Entry, Origin},
     manifest::{ApplyMode, strip},
     observed::Observed,
-    owner::{OwnerId, read_mark},
+    owner::{OwnerId, Terms},
     ownership::{Parting, co_owners, marks, may_take, origin_of, part_with, standing},
     takeover::Takeover,
 };
@@ -71,14 +71,12 @@ impl Turn<'_> {
         if before.is_some() {
             return self.apply_seen(job, entry.clone(), before).await;
         }
-        match self.apply_unseen(job, &entry).await {
-            Some(result) => result,
-            None => {
-                let found = self.cluster.look_at(resource, &entry.key).await;
-                let found = found.map_err(|failure| failure.cause(&entry.key))?;
-                self.apply_seen(job, entry.clone(), found).await
-            }
+        if let Some(result) = self.apply_unseen(job, &entry).await {
+            return result;
         }
+        let found = self.cluster.look_at(resource, &entry.key).await;
+        let found = found.map_err(|failure| failure.cause(&entry.key))?;
+        self.apply_seen(job, entry.clone(), found).await
     }
 
     /// Applies an object that we have not seen: it should not be there, but it may have been made
@@ -180,12 +178,19 @@ impl Turn<'_> {
         if is_autoscaled || before.is_some_and(drift::autoscaler_holds_replicas) {
             drift::replicas().remove_from(&mut body);
         }
-        let mark = self
-            .owner
-            .id
-            .mark(&entry.key, self.policy.precedence, entry.origin);
-        body["metadata"]["annotations"][mark.key] = Value::String(mark.value);
+        self.put_mark(&mut body, desired, entry, false);
         body
+    }
+
+    fn put_mark(&self, body: &mut Value, desired: &Desired, entry: &Entry, yields: bool) {
+        let terms = Terms {
+            precedence: self.policy.precedence,
+            origin: entry.origin,
+            yields,
+            content: desired.digest.get(..8).unwrap_or_default(),
+        };
+        let mark = self.owner.id.mark(&entry.key, terms);
+        body["metadata"]["annotations"][mark.key] = Value::String(mark.value);
     }
 
     async fn take_over(
@@ -251,7 +256,7 @@ impl Turn<'_> {
         entry: &Entry,
         (live, failure): (&Observed, Failure),
     ) -> Result<(Applied, Option<Cause>), Failure> {
-        let stronger = self.stronger_owners(live, entry);
+        let stronger = self.stronger_owners(live);
         let is_merge = job.desired.policy.apply == ApplyMode::Merge;
         let conflicts = failure.conflicting();
         let (left, rest): (Vec<_>, Vec<_>) = conflicts
@@ -265,9 +270,7 @@ impl Turn<'_> {
         }
         let deciding = left.iter().find_map(|(manager, _)| stronger.get(manager));
         if deciding.is_some() {
-            let id = &self.owner.id;
-            let mark = id.yielding_mark(&entry.key, self.policy.precedence, entry.origin);
-            body["metadata"]["annotations"][mark.key] = Value::String(mark.value);
+            self.put_mark(&mut body, job.desired, entry, true);
         }
         let is_only_with_vidra = rest.iter().all(|(by, _)| by.starts_with("vidra/"));
         let settled = Application {
@@ -280,15 +283,11 @@ impl Turn<'_> {
     }
 
     /// The field managers of other owners that decide when we want other content, with names.
-    fn stronger_owners(&self, live: &Observed, entry: &Entry) -> BTreeMap<String, String> {
+    fn stronger_owners(&self, live: &Observed) -> BTreeMap<String, String> {
         let id = &self.owner.id;
-        let mark = id.mark(&entry.key, self.policy.precedence, entry.origin);
-        let Some(mine) = read_mark(&mark.key, &mark.value, &entry.key) else {
-            return BTreeMap::new();
-        };
         marks(live)
             .into_iter()
-            .filter(|rival| rival.owner != *id && rival.is_stronger_than(&mine))
+            .filter(|rival| rival.is_stronger_than(self.policy.precedence, id))
             .map(|rival| (rival.owner.field_manager(), rival.owner.name().to_owned()))
             .collect()
     }

@@ -56,7 +56,7 @@ impl Turn<'_> {
             }
             return;
         }
-        if is_ending(&noticed.0) {
+        if is_ending(&noticed.0) || is_superseded(state, &key, &noticed) {
             return;
         }
         let wait = state
@@ -73,6 +73,7 @@ impl Turn<'_> {
         match self.put_right(state, &key, &noticed).await {
             None => healing.needs_reconcile = true,
             Some(Err(cause)) => {
+                self.controller.snapshots.forget(&key.group_kind());
                 info!(resource = self.name(), object = %key, reason = cause.reason, "heal failed");
                 healing.needs_reconcile = true;
             }
@@ -96,7 +97,7 @@ impl Turn<'_> {
             .clone();
         let before = match &noticed.0 {
             Glimpse::Live(live) => Some((**live).clone()),
-            Glimpse::Gone => None,
+            Glimpse::Gone(_) => None,
         };
         let done = self.apply(desired, entry, before.clone()).await;
         Some(done.map(|done| (before, done)))
@@ -153,6 +154,12 @@ impl Turn<'_> {
             .healed
             .push(format!("{what}; put back after {}", since(noticed.1)));
     }
+}
+
+/// A list that lacked an object which we have applied since: a watch that had just begun.
+fn is_superseded(state: &State, key: &ObjectKey, noticed: &Noticed) -> bool {
+    let applied_at = state.applied_at.get(key);
+    matches!(noticed.0, Glimpse::Gone(None)) && applied_at.is_some_and(|at| *at > noticed.1)
 }
 
 fn is_ending(glimpse: &Glimpse) -> bool {

@@ -62,6 +62,11 @@ impl Snapshots {
         Ok(snapshot)
     }
 
+    /// Lets go of the list of a kind, because something was seen that may not be in it.
+    pub(crate) fn forget(&self, kind: &GroupKind) {
+        lock(&self.slots).remove(kind);
+    }
+
     /// Lets go of lists that nobody will look at again.
     pub(crate) fn forget_old(&self) {
         lock(&self.slots).retain(|_, slot| {

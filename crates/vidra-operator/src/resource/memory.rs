@@ -11,7 +11,7 @@ use vidra_cluster::hub::Sighting;
 use vidra_core::{
     drift::{Verdict, autoscaler_holds_replicas, judge},
     fight::Fight,
-    identity::ObjectKey,
+    identity::{GroupKind, ObjectKey},
     inventory::{Entry, Inventory},
     observed::Observed,
     owner::OwnerId,
@@ -26,8 +26,8 @@ use super::decode::Compiled;
 pub(crate) enum Glimpse {
     /// It was seen like this.
     Live(Box<Observed>),
-    /// It is gone.
-    Gone,
+    /// It is gone: the object of this uid, or whatever had the name when a list lacked it.
+    Gone(Option<String>),
 }
 
 /// A glimpse and when it was had.
@@ -118,7 +118,7 @@ impl Owner {
     pub(crate) fn notice(&self, key: &ObjectKey, glimpse: Glimpse) -> bool {
         let is_news = match &glimpse {
             Glimpse::Live(live) => self.is_news(key, live),
-            Glimpse::Gone => false,
+            Glimpse::Gone(_) => false,
         };
         if !is_news && !self.is_suspicious(key, &glimpse) {
             // It is as it should be now, whatever was noticed before.
@@ -132,8 +132,15 @@ impl Owner {
     /// Whether a glimpse shows anything but what our last apply left.
     pub(crate) fn is_suspicious(&self, key: &ObjectKey, glimpse: &Glimpse) -> bool {
         let expected = lock(&self.expected);
-        let (Some(expected), Glimpse::Live(live)) = (expected.get(key), glimpse) else {
+        let Some(expected) = expected.get(key) else {
             return true;
+        };
+        let live = match glimpse {
+            Glimpse::Live(live) => live,
+            // The end of an object that we have already made anew is no news.
+            Glimpse::Gone(uid) => {
+                return uid.is_none() || expected.entry.uid.is_none() || expected.entry.uid == *uid;
+            }
         };
         if expected.is_newer_than(live) {
             return false;
@@ -266,7 +273,7 @@ impl Owners {
                 let key = object.key.clone();
                 self.notify(&key, &Glimpse::Live(Box::new(object)))
             }
-            Sighting::Gone { key, .. } => self.notify(&key, &Glimpse::Gone),
+            Sighting::Gone { key, uid } => self.notify(&key, &Glimpse::Gone(Some(uid))),
             Sighting::Listed { kind, keys } => {
                 let missing: Vec<ObjectKey> = lock(&self.by_object)
                     .keys()
@@ -275,11 +282,20 @@ impl Owners {
                     .collect();
                 missing
                     .iter()
-                    .flat_map(|key| self.notify(key, &Glimpse::Gone))
+                    .flat_map(|key| self.notify(key, &Glimpse::Gone(None)))
                     .collect()
             }
             Sighting::Blind { .. } | Sighting::Sighted { .. } => Vec::new(),
         }
+    }
+
+    /// The owners that have objects of a kind.
+    pub(crate) fn with_kind(&self, kind: &GroupKind) -> BTreeSet<String> {
+        let index = lock(&self.by_object);
+        let of_kind = index.iter().filter(|(key, _)| key.group_kind() == *kind);
+        of_kind
+            .flat_map(|(_, owners)| owners.iter().cloned())
+            .collect()
     }
 
     fn notify(&self, key: &ObjectKey, glimpse: &Glimpse) -> Vec<String> {

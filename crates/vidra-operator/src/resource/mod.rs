@@ -24,7 +24,7 @@ mod status;
 mod turn;
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, BTreeSet, HashMap},
     hash::{BuildHasher, RandomState},
     panic::AssertUnwindSafe,
     sync::{
@@ -41,9 +41,9 @@ use vidra_api::VidraResource;
 use vidra_cluster::{
     connect::Cluster,
     discovery::Catalogue,
-    hub::{Hub, Sighting},
+    hub::{BlindCause, Hub, Sighting, WatchedKind},
 };
-use vidra_core::{inventory::Inventory, schedule::jittered, trigger::Trigger};
+use vidra_core::{identity::GroupKind, inventory::Inventory, schedule::jittered, trigger::Trigger};
 
 use self::{
     live::Snapshots,
@@ -70,6 +70,7 @@ pub struct Controller {
     installation: String,
     owners: Owners,
     resources: Mutex<HashMap<String, Arc<VidraResource>>>,
+    blind: Mutex<BTreeMap<GroupKind, BlindCause>>,
     is_listed: AtomicBool,
     started: Instant,
     chance: RandomState,
@@ -91,6 +92,7 @@ impl Controller {
             installation,
             owners: Owners::default(),
             resources: Mutex::default(),
+            blind: Mutex::default(),
             started: Instant::now(),
             chance: RandomState::new(),
         }
@@ -121,10 +123,39 @@ impl Controller {
     /// Hands sightings to their owners.
     pub async fn watch(&self, mut sightings: mpsc::Receiver<Sighting>) {
         while let Some(sighting) = sightings.recv().await {
-            for name in self.owners.dispatch(sighting) {
-                self.queue.add(&name, Work::sightings());
+            match sighting {
+                Sighting::Blind { kind, cause } => self.take_sight(kind, Some(cause)),
+                Sighting::Sighted { kind } => self.take_sight(kind, None),
+                other => {
+                    for name in self.owners.dispatch(other) {
+                        self.queue.add(&name, Work::sightings());
+                    }
+                }
             }
         }
+    }
+
+    /// Notes that a kind cannot be watched, or can be again, and lets its owners say so.
+    fn take_sight(&self, kind: GroupKind, cause: Option<BlindCause>) {
+        let names = self.owners.with_kind(&kind);
+        match cause {
+            Some(cause) => lock(&self.blind).insert(kind, cause),
+            None => lock(&self.blind).remove(&kind),
+        };
+        for name in names {
+            self.queue.add(&name, Work::reconcile(Trigger::Daemon));
+        }
+    }
+
+    /// Kinds of these that cannot be watched now, each with a sentence.
+    pub(crate) fn blind_among(&self, kinds: &BTreeSet<WatchedKind>) -> Vec<String> {
+        let blind = lock(&self.blind);
+        let causes = kinds
+            .iter()
+            .filter_map(|watched| Some((&watched.kind, blind.get(&watched.kind)?)));
+        causes
+            .map(|(kind, cause)| format!("{kind}: {cause}"))
+            .collect()
     }
 
     async fn take_turn(&self, name: &str, work: Work) {
@@ -255,10 +286,15 @@ impl Turn<'_> {
         self.report_suspended(state).await;
     }
 
+    /// Whether this owner wants to act on events.
+    pub(crate) fn follows_events(&self) -> bool {
+        let wish = self.resource.spec.destination.reconcile_on_events;
+        wish.unwrap_or(self.controller.settings.event_based_reconcile)
+    }
+
     /// Follows the objects of this owner, or not, as it wishes.
     fn follow(&self, state: &State, compiled: &decode::Compiled) {
-        let wish = self.resource.spec.destination.reconcile_on_events;
-        if !wish.unwrap_or(self.controller.settings.event_based_reconcile) {
+        if !self.follows_events() {
             self.controller.hub.release(self.name());
             self.controller
                 .owners

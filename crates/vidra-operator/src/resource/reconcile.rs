@@ -250,22 +250,12 @@ impl Turn<'_> {
 
     fn plan(&self, state: &State, compiled: &Compiled, look: &Look, is_deep: bool) -> Plan {
         let wanted = compiled.wanted();
-        let mut plan = plan(&wanted, &state.inventory, &look.live, &self.manager);
+        let (live, recent) = (&look.live, &look.recent);
+        let mut plan = plan(&wanted, &state.inventory, live, recent, &self.manager);
         // What a kind that could not be looked at has is unknown: neither missing nor drifted.
         plan.apply.retain(|key, why| {
             !look.blind.contains_key(&key.group_kind()) || matches!(why, Why::New | Why::Changed)
         });
-        let is_spared = |key: &ObjectKey, why: Why| {
-            look.recent.contains(key) && matches!(why, Why::Missing | Why::Drifted)
-        };
-        let spared: Vec<ObjectKey> = plan
-            .apply
-            .iter()
-            .filter(|(key, why)| is_spared(key, **why))
-            .map(|(key, _)| key.clone())
-            .collect();
-        plan.apply.retain(|key, why| !is_spared(key, *why));
-        plan.intact.extend(spared);
         self.reopen(look, &mut plan);
         if is_deep {
             let intact = std::mem::take(&mut plan.intact);
@@ -313,6 +303,7 @@ impl Turn<'_> {
     }
 
     /// Looks at the objects that we have not applied yet: are they there, and may we take them?
+    /// And at those that no list has shown since we applied them.
     async fn examine(
         &self,
         state: &State,
@@ -321,12 +312,17 @@ impl Turn<'_> {
         before: &mut BTreeMap<ObjectKey, Observed>,
         outcome: &mut Outcome,
     ) -> Vec<Entry> {
-        let unknown = plan
+        let is_unseen =
+            |key: &ObjectKey, why: Why| why != Why::Missing && !before.contains_key(key);
+        let unknown: Vec<&ObjectKey> = plan
             .apply
             .iter()
-            .filter(|(_, why)| **why == Why::New)
-            .map(|(key, _)| key);
-        let looks = unknown.filter_map(|key| Some((key, compiled.objects.get(key)?)));
+            .filter(|(key, why)| **why == Why::New || is_unseen(key, **why))
+            .map(|(key, _)| key)
+            .collect();
+        let looks = unknown
+            .into_iter()
+            .filter_map(|key| Some((key, compiled.objects.get(key)?)));
         let looks: Vec<_> = looks
             .map(|(key, desired)| async move {
                 let Some(resource) = &desired.resource else {
@@ -488,8 +484,7 @@ impl Look {
                 .is_some_and(|at| *at > snapshot.asked_at);
             if is_newer {
                 self.recent.insert(entry.key.clone());
-            }
-            if let Some(found) = snapshot.objects.get(&entry.key) {
+            } else if let Some(found) = snapshot.objects.get(&entry.key) {
                 self.live.insert(entry.key.clone(), found.clone());
             }
         }

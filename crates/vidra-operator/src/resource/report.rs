@@ -31,6 +31,9 @@ use crate::{
     queue::{Slot, Work},
 };
 
+/// How often objects are looked at whose kind cannot be watched.
+const BLIND_POLL: Duration = Duration::from_mins(1);
+
 impl Turn<'_> {
     /// Reports the end of a reconcile, whichever way it ended.
     pub(crate) async fn report(
@@ -45,6 +48,7 @@ impl Turn<'_> {
             Err(cause) => self.describe_failure(&mut next, cause),
         }
         self.describe_contention(&mut next, state);
+        self.describe_sight(&mut next, state);
         next.observed_generation = self.resource.metadata.generation;
         if triggers.contains(Trigger::Request) {
             next.last_handled_reconcile_at = self.annotation(RECONCILE_REQUESTED_AT_ANNOTATION);
@@ -251,7 +255,31 @@ impl Turn<'_> {
         let work = Work::reconcile(Trigger::Timer);
         self.controller
             .queue
-            .add_after(self.name(), Slot::Retry, work, Duration::from_mins(2));
+            .add_after(self.name(), Slot::Look, work, Duration::from_mins(2));
+    }
+
+    /// Says which kinds cannot be watched: their drift is found by the timer alone.
+    fn describe_sight(&self, next: &mut VidraResourceStatus, state: &State) {
+        let kinds = state
+            .compiled
+            .as_ref()
+            .map(|compiled| compiled.kinds())
+            .unwrap_or_default();
+        let blind = if self.follows_events() {
+            self.controller.blind_among(&kinds)
+        } else {
+            Vec::new()
+        };
+        if blind.is_empty() {
+            unsay(next, "Watching");
+            return;
+        }
+        let message = format!("{}; changes are found by the timer only", blind.join("; "));
+        self.say(next, "Watching", Saying::new(false, "NotWatched", message));
+        let work = Work::reconcile(Trigger::Timer);
+        self.controller
+            .queue
+            .add_after(self.name(), Slot::Look, work, BLIND_POLL);
     }
 
     fn say(&self, next: &mut VidraResourceStatus, kind: &str, saying: Saying) {
@@ -391,7 +419,7 @@ impl Turn<'_> {
                     .queue
                     .add_after(self.name(), Slot::Retry, work, delay);
             }
-            None if causes.is_empty() && state.fights.is_empty() => {
+            None if causes.is_empty() => {
                 self.controller.queue.cancel(self.name(), Slot::Retry);
             }
             None => {}
