@@ -135,6 +135,9 @@ impl Asker {
         let client = Client::builder()
             .no_proxy()
             .no_gzip()
+            // After a crash the server closes its connection without a word; a connection that
+            // is used again would make the next check fail in place of the one that crashed it.
+            .pool_max_idle_per_host(0)
             .timeout(TIMEOUT)
             .redirect(reqwest::redirect::Policy::none())
             .build()

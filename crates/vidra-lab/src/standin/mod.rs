@@ -15,6 +15,7 @@
 mod admin;
 mod at;
 mod clock;
+mod connection;
 mod events;
 mod faults;
 mod graphql;

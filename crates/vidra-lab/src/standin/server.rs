@@ -11,14 +11,21 @@ use std::{
 use axum::{
     Router,
     body::{Body, Bytes},
-    extract::{Request, State},
+    extract::{ConnectInfo, Request, State},
     http::{HeaderValue, StatusCode, header, request::Parts},
     response::Response,
 };
 use tokio::{runtime::Handle, sync::oneshot};
 
 use super::{
-    admin, events::uuid, faults, journal::Call, lock, routes, shared::Shared, text::percent_decode,
+    admin,
+    connection::{Endable, Ending},
+    events::uuid,
+    faults,
+    journal::Call,
+    lock, routes,
+    shared::Shared,
+    text::percent_decode,
     tls,
 };
 
@@ -86,14 +93,22 @@ pub(super) async fn run(
 ) -> io::Result<()> {
     *lock(&shared.runtime) = Some(Handle::current());
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let service = Router::new().fallback(handle).with_state(shared);
+    let router = Router::new().fallback(handle).with_state(shared);
+    let service = router.into_make_service_with_connect_info::<Ending>();
     match identity {
-        None => axum::serve(listener, service).await,
-        Some(identity) => axum::serve(tls::TlsListener::new(listener, &identity)?, service).await,
+        None => axum::serve(Endable(listener), service).await,
+        Some(identity) => {
+            let listener = tls::TlsListener::new(listener, &identity)?;
+            axum::serve(Endable(listener), service).await
+        }
     }
 }
 
-async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+async fn handle(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(ending): ConnectInfo<Ending>,
+    request: Request,
+) -> Response {
     let (parts, body) = request.into_parts();
     let path = percent_decode(parts.uri.path());
     if path == admin::ROOT || path.starts_with(&format!("{}/", admin::ROOT)) {
@@ -104,7 +119,7 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
     let mark = ticket.mark;
     let body = read(body).await;
     let effect = faults::strike(&mut lock(&shared.faults), parts.method.as_str(), &path);
-    let real = async { real(&shared, &parts, &body) };
+    let real = async { real(&shared, &parts, &body, &ending) };
     let (response, ticket) = match effect {
         Some(effect) => faults::apply(effect, real, ticket).await,
         None => (real.await, Some(ticket)),
@@ -121,13 +136,15 @@ async fn read(body: Body) -> Bytes {
 }
 
 /// The answer with the headers that all answers have, except those of a crash.
-fn real(shared: &Shared, parts: &Parts, body: &Bytes) -> Response {
+fn real(shared: &Shared, parts: &Parts, body: &Bytes, ending: &Ending) -> Response {
     let started = Instant::now();
     let mut response = routes::answer(shared, parts, body);
     let is_crash = response.status() == StatusCode::INTERNAL_SERVER_ERROR;
     let headers = response.headers_mut();
     headers.insert(header::SERVER, HeaderValue::from_static("uvicorn"));
-    if !is_crash {
+    if is_crash {
+        ending.after_this_answer();
+    } else {
         let took = started.elapsed().as_secs_f64().to_string();
         for (name, value) in [
             ("x-process-time", took),

@@ -2,6 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 use vidra_lab::standin::{Effect, Fault, StandIn, When};
 
 use crate::client::Client;
@@ -191,6 +195,42 @@ async fn a_halted_server_refuses_connections_and_comes_back_at_the_same_address(
         2,
         "the world has stayed"
     );
+}
+
+/// Sends requests over one connection and tells the status lines until it ends or goes quiet.
+async fn over_one_connection(standin: &StandIn, paths: &[&str]) -> (Vec<String>, bool) {
+    let mut stream = TcpStream::connect(standin.address()).await.unwrap();
+    let (mut seen, mut is_closed) = (String::new(), false);
+    for path in paths {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: standin\r\n\r\n");
+        // Writing to a closed connection may fail or not; reading tells.
+        let _ = stream.write_all(request.as_bytes()).await;
+        let mut bytes = [0; 4096];
+        match tokio::time::timeout(PATIENCE, stream.read(&mut bytes))
+            .await
+            .unwrap()
+        {
+            Ok(0) | Err(_) => is_closed = true,
+            Ok(count) => {
+                seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
+                seen.push('\n');
+            }
+        }
+    }
+    let statuses = seen.lines().filter(|line| line.starts_with("HTTP/1.1"));
+    (statuses.map(str::to_owned).collect(), is_closed)
+}
+
+#[tokio::test]
+async fn a_connection_outlives_answers_but_no_crash() {
+    let standin = StandIn::start().unwrap();
+    let pending = format!("/api/artifact/{}", standin.artifact("a").pending().id);
+    let (seen, is_closed) = over_one_connection(&standin, &["/api/info", "/api/nope"]).await;
+    assert_eq!(seen, ["HTTP/1.1 200 OK", "HTTP/1.1 404 Not Found"]);
+    assert!(!is_closed);
+    let (seen, is_closed) = over_one_connection(&standin, &[&pending, "/api/info"]).await;
+    assert_eq!(seen, ["HTTP/1.1 500 Internal Server Error"]);
+    assert!(is_closed);
 }
 
 #[tokio::test]

@@ -1,6 +1,14 @@
 //! Checks that take several requests.
 
+use std::time::Duration;
+
+use reqwest::Url;
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
 
 use crate::contract::{
     ask::{Ask, Asker, Credentials},
@@ -14,6 +22,10 @@ pub(in crate::contract) async fn stories(
     facts: &Facts,
 ) -> Vec<(&'static str, Result<(), String>)> {
     vec![
+        (
+            "after a crash the connection is closed without a word",
+            silent_end(facts).await,
+        ),
         (
             "uploaded content is readable and has its checksum",
             upload(asker, facts).await,
@@ -31,6 +43,34 @@ pub(in crate::contract) async fn stories(
             expired_token(asker, facts).await,
         ),
     ]
+}
+
+/// Less than any server's patience with an idle connection.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// Sees the end of the connection, which the answer does not announce.
+async fn silent_end(facts: &Facts) -> Result<(), String> {
+    let url: Url = facts
+        .target
+        .base_url
+        .parse()
+        .map_err(|error| format!("no URL: {error}"))?;
+    let host = url.host_str().unwrap_or_default();
+    let port = url.port_or_known_default().unwrap_or(80);
+    let failed = |error: std::io::Error| format!("no plain HTTP at {host}:{port}: {error}");
+    let mut stream = TcpStream::connect((host, port)).await.map_err(failed)?;
+    let path = format!("/api/artifact/{}", facts.object);
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.map_err(failed)?;
+    let mut answer = String::new();
+    let end = timeout(PATIENCE, stream.read_to_string(&mut answer)).await;
+    demand(answer.starts_with("HTTP/1.1 500"), || {
+        format!("answer is {answer}")
+    })?;
+    demand(!answer.to_lowercase().contains("connection: close"), || {
+        format!("answer is {answer}")
+    })?;
+    demand(end.is_ok(), || "the connection is still open".to_owned())
 }
 
 async fn upload(asker: &Asker, facts: &Facts) -> Result<(), String> {
