@@ -55,21 +55,23 @@ impl OwnerId {
     /// There is one key per owner, so that server-side apply itself keeps the set of owners. The
     /// value is bound to the object: a copy of the annotation on another object says nothing. It
     /// says whether Vidra made the object or found it, so that whoever joins later knows too.
-    pub fn mark(&self, object: &ObjectKey, precedence: i32, origin: Origin) -> Mark {
-        self.marked(object, precedence, found(origin))
-    }
-
-    /// The mark of an owner that wants other content and leaves the decision to a stronger one.
-    ///
-    /// The other owner reads it, so that both can say so, and so can a later process.
-    pub fn yielding_mark(&self, object: &ObjectKey, precedence: i32, origin: Origin) -> Mark {
-        self.marked(object, precedence, &format!("{}{YIELDS}", found(origin)))
-    }
-
-    fn marked(&self, object: &ObjectKey, precedence: i32, standing: &str) -> Mark {
+    pub fn mark(&self, object: &ObjectKey, terms: Terms<'_>) -> Mark {
+        let found = match terms.origin {
+            Origin::Adopted => "adopted",
+            Origin::Announced | Origin::Created | Origin::Inherited => "created",
+        };
+        let yields = if terms.yields { YIELDS } else { "" };
+        let Terms {
+            precedence,
+            content,
+            ..
+        } = terms;
         Mark {
             key: self.mark_key(),
-            value: format!("{self} {precedence} {standing} {}", object.path()),
+            value: format!(
+                "{self} {precedence} {found}{yields} {content} {}",
+                object.path()
+            ),
         }
     }
 
@@ -85,17 +87,24 @@ impl fmt::Display for OwnerId {
     }
 }
 
-fn found(origin: Origin) -> &'static str {
-    if origin == Origin::Adopted {
-        "adopted"
-    } else {
-        "created"
-    }
-}
-
 /// The short, stable name of an installation, made from the uid of its `kube-system` Namespace.
 pub fn installation_from_uid(uid: &str) -> String {
     digest(uid)[..8].to_owned()
+}
+
+/// On which terms an owner has an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms<'a> {
+    /// Who decides when two owners want different content: the higher number.
+    pub precedence: i32,
+    /// Whether Vidra made the object or found it.
+    pub origin: Origin,
+    /// Whether the owner wants other content and leaves the decision to a stronger one. The
+    /// stronger one reads it, so that both can say so.
+    pub yields: bool,
+    /// A short digest of the content that the owner wants. Owners that yielded to it see by it
+    /// that it has changed its mind.
+    pub content: &'a str,
 }
 
 /// An ownership annotation.
@@ -118,14 +127,15 @@ pub struct ReadMark {
     pub adopted: bool,
     /// Whether this owner wants other content and leaves the decision to a stronger one.
     pub yields: bool,
+    /// The digest of the content that this owner wants.
+    pub content: String,
 }
 
 impl ReadMark {
-    /// Whether this owner decides when the other one wants other content. Of two with equal
+    /// Whether this owner decides when another one wants other content. Of two with equal
     /// precedence it is the one whose name comes first, so that the answer is never open.
-    pub fn is_stronger_than(&self, other: &Self) -> bool {
-        let rank = |mark: &Self| (mark.precedence, std::cmp::Reverse(mark.owner.clone()));
-        rank(self) > rank(other)
+    pub fn is_stronger_than(&self, precedence: i32, other: &OwnerId) -> bool {
+        (self.precedence, other) > (precedence, &self.owner)
     }
 }
 
@@ -135,10 +145,11 @@ impl ReadMark {
 /// whose key does not fit their value.
 pub fn read_mark(key: &str, value: &str, object: &ObjectKey) -> Option<ReadMark> {
     key.strip_prefix(OWNER_KEY_PREFIX)?;
-    let mut parts = value.splitn(4, ' ');
+    let mut parts = value.splitn(5, ' ');
     let (installation, name) = parts.next()?.split_once('/')?;
     let precedence = parts.next()?.parse().ok()?;
     let standing = parts.next()?;
+    let content = parts.next()?.to_owned();
     if parts.next()? != object.path() {
         return None;
     }
@@ -148,6 +159,7 @@ pub fn read_mark(key: &str, value: &str, object: &ObjectKey) -> Option<ReadMark>
         precedence,
         adopted: standing.starts_with("adopted"),
         yields: standing.ends_with(YIELDS),
+        content,
     })
 }
 
@@ -159,10 +171,19 @@ mod tests {
         ObjectKey::new("apps", "Deployment", Some("shop"), "web")
     }
 
+    fn terms(precedence: i32, origin: Origin, yields: bool) -> Terms<'static> {
+        Terms {
+            precedence,
+            origin,
+            yields,
+            content: "0a1b2c3d",
+        }
+    }
+
     #[test]
     fn a_mark_is_read_back_as_its_owner() {
         let owner = OwnerId::new("0123abcd", "artifact-1");
-        let mark = owner.mark(&web(), 7, Origin::Adopted);
+        let mark = owner.mark(&web(), terms(7, Origin::Adopted, false));
         let read = read_mark(&mark.key, &mark.value, &web());
         assert_eq!(
             read,
@@ -171,6 +192,7 @@ mod tests {
                 precedence: 7,
                 adopted: true,
                 yields: false,
+                content: "0a1b2c3d".to_owned(),
             })
         );
     }
@@ -179,7 +201,7 @@ mod tests {
     fn a_yielding_mark_is_read_back_as_one() {
         let owner = OwnerId::new("0123abcd", "installed");
         for origin in [Origin::Created, Origin::Adopted] {
-            let mark = owner.yielding_mark(&web(), -1, origin);
+            let mark = owner.mark(&web(), terms(-1, origin, true));
             let read = read_mark(&mark.key, &mark.value, &web());
             assert_eq!(
                 read.map(|read| (read.yields, read.adopted)),
@@ -190,14 +212,16 @@ mod tests {
 
     #[test]
     fn a_mark_copied_to_another_object_says_nothing() {
-        let mark = OwnerId::new("0123abcd", "artifact-1").mark(&web(), 0, Origin::Created);
+        let mark =
+            OwnerId::new("0123abcd", "artifact-1").mark(&web(), terms(0, Origin::Created, false));
         let other = ObjectKey::new("apps", "Deployment", Some("shop"), "web-copy");
         assert_eq!(read_mark(&mark.key, &mark.value, &other), None);
     }
 
     #[test]
     fn a_mark_under_a_foreign_key_says_nothing() {
-        let mark = OwnerId::new("0123abcd", "artifact-1").mark(&web(), 0, Origin::Created);
+        let mark =
+            OwnerId::new("0123abcd", "artifact-1").mark(&web(), terms(0, Origin::Created, false));
         let forged = format!("{OWNER_KEY_PREFIX}0000000000000000");
         assert_eq!(read_mark(&forged, &mark.value, &web()), None);
     }
@@ -207,8 +231,8 @@ mod tests {
         let owner = OwnerId::new(&installation_from_uid("uid-1"), "artifact-1");
         assert_eq!(owner.field_manager(), "vidra/4a49acf8/artifact-1");
         assert_eq!(
-            owner.mark(&web(), 0, Origin::Created).value,
-            "4a49acf8/artifact-1 0 created apps/Deployment/shop/web"
+            owner.mark(&web(), terms(0, Origin::Created, false)).value,
+            "4a49acf8/artifact-1 0 created 0a1b2c3d apps/Deployment/shop/web"
         );
     }
 

@@ -249,7 +249,13 @@ mod tests {
     fn marked(owners: &[(&OwnerId, Origin)]) -> Observed {
         let mut live = observed(vec![entry(MANAGER, "Apply", "2026-11-16T02:00:00Z")]);
         for (owner, origin) in owners {
-            let mark = owner.mark(&live.key, 0, *origin);
+            let terms = crate::owner::Terms {
+                precedence: 0,
+                origin: *origin,
+                yields: false,
+                content: "aa",
+            };
+            let mark = owner.mark(&live.key, terms);
             live.annotations.insert(mark.key, mark.value);
         }
         live

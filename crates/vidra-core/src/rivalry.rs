@@ -5,7 +5,6 @@
 //! management cluster as well.
 
 use crate::{
-    fields::{EntryHash, FieldsEntry},
     observed::Observed,
     owner::{OwnerId, ReadMark},
     ownership::marks,
@@ -20,13 +19,7 @@ pub struct Rivalry {
     pub yields: bool,
     /// The stronger owners as they were seen: when one of them changes its mind, its precedence
     /// or goes, what we left to it has to be asked for again.
-    stronger: Vec<Stronger>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Stronger {
-    mark: ReadMark,
-    entry: Option<EntryHash>,
+    stronger: Vec<ReadMark>,
 }
 
 impl Rivalry {
@@ -39,7 +32,7 @@ impl Rivalry {
         };
         let (stronger, weaker): (Vec<_>, Vec<_>) = others
             .into_iter()
-            .partition(|other| other.is_stronger_than(&mine));
+            .partition(|other| other.is_stronger_than(mine.precedence, me));
         Self {
             weaker: weaker
                 .iter()
@@ -47,11 +40,7 @@ impl Rivalry {
                 .map(|other| other.owner.name().to_owned())
                 .collect(),
             yields: mine.yields,
-            stronger: if mine.yields {
-                stronger.into_iter().map(|mark| seen(mark, live)).collect()
-            } else {
-                Vec::new()
-            },
+            stronger: if mine.yields { stronger } else { Vec::new() },
         }
     }
 
@@ -62,11 +51,7 @@ impl Rivalry {
 
     /// What people should know, if anything.
     pub fn sentence(&self) -> Option<String> {
-        let names: Vec<&str> = self
-            .stronger
-            .iter()
-            .map(|stronger| stronger.mark.owner.name())
-            .collect();
+        let names: Vec<&str> = self.stronger.iter().map(|mark| mark.owner.name()).collect();
         let lost = self.yields.then(|| {
             format!(
                 "other content is wanted by VidraResource {}, which decides",
@@ -83,33 +68,31 @@ impl Rivalry {
     }
 }
 
-fn seen(mark: ReadMark, live: &Observed) -> Stronger {
-    let entry = live
-        .entry_of(&mark.owner.field_manager())
-        .map(FieldsEntry::hash);
-    Stronger { mark, entry }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        inventory::Origin,
-        observed::tests::{entry, observed},
-    };
+    use crate::{inventory::Origin, observed::tests::observed, owner::Terms};
 
     fn owner(name: &str) -> OwnerId {
         OwnerId::new("0123abcd", name)
     }
 
+    fn put(live: &mut Observed, name: &str, precedence: i32, yields: bool, content: &str) {
+        let terms = Terms {
+            precedence,
+            origin: Origin::Created,
+            yields,
+            content,
+        };
+        let mark = owner(name).mark(&live.key, terms);
+        live.annotations.insert(mark.key, mark.value);
+    }
+
     /// An object of `strong` (precedence 5) and `weak` (precedence 1), who yields.
     fn contested() -> Observed {
-        let manager = owner("strong").field_manager();
-        let mut live = observed(vec![entry(&manager, "Apply", "2026-11-16T02:00:00Z")]);
-        let strong = owner("strong").mark(&live.key, 5, Origin::Created);
-        let weak = owner("weak").yielding_mark(&live.key, 1, Origin::Created);
-        live.annotations.insert(strong.key, strong.value);
-        live.annotations.insert(weak.key, weak.value);
+        let mut live = observed(vec![]);
+        put(&mut live, "strong", 5, false, "aa");
+        put(&mut live, "weak", 1, true, "bb");
         live
     }
 
@@ -124,8 +107,7 @@ mod tests {
     #[test]
     fn owners_of_equal_content_are_no_rivals() {
         let mut live = contested();
-        let weak = owner("weak").mark(&live.key, 1, Origin::Created);
-        live.annotations.insert(weak.key, weak.value);
+        put(&mut live, "weak", 1, false, "aa");
         for name in ["weak", "strong", "stranger"] {
             assert_eq!(
                 Rivalry::over(&live, &owner(name)).sentence(),
@@ -141,7 +123,7 @@ mod tests {
         let known = Rivalry::over(&live, &me);
         assert!(!known.is_open_again(&Rivalry::over(&live, &me)));
         let mut written = live.clone();
-        written.managed_fields[0].time = "2026-11-16T02:00:09Z".parse().ok();
+        put(&mut written, "strong", 5, false, "bb");
         assert!(known.is_open_again(&Rivalry::over(&written, &me)));
         let mut gone = live;
         gone.annotations.remove(&owner("strong").mark_key());
@@ -154,8 +136,7 @@ mod tests {
     fn of_equal_precedence_the_first_name_decides() {
         let mut live = observed(vec![]);
         for name in ["a", "b"] {
-            let mark = owner(name).yielding_mark(&live.key, 0, Origin::Created);
-            live.annotations.insert(mark.key, mark.value);
+            put(&mut live, name, 0, true, "cc");
         }
         assert_eq!(Rivalry::over(&live, &owner("a")).weaker, ["b"]);
         assert!(Rivalry::over(&live, &owner("b")).weaker.is_empty());

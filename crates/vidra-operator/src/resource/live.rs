@@ -17,9 +17,9 @@ use vidra_core::{
 
 use super::memory::lock;
 
-/// How old a list may be for a pass. Passes of owners with equal intervals fall together, so that
-/// one list per kind serves them all.
-const LONGEST_AGE: Duration = Duration::from_secs(15);
+/// How old a list may be. Passes of owners with equal intervals fall together, so that one list
+/// per kind serves them all.
+pub(crate) const LONGEST_AGE: Duration = Duration::from_secs(15);
 
 /// A list and when it was asked for.
 #[derive(Clone)]
@@ -39,19 +39,18 @@ pub(crate) struct Snapshots {
 }
 
 impl Snapshots {
-    /// A recent list of a kind; at most one is asked for at a time.
+    /// A list of a kind that was not asked for before a given time; at most one is asked for at
+    /// a time.
     pub(crate) async fn recent(
         &self,
         cluster: &Cluster,
         resource: &ApiResource,
+        not_before: Instant,
     ) -> Result<Snapshot, Failure> {
         let kind = GroupKind::new(&resource.group, &resource.kind);
         let slot = lock(&self.slots).entry(kind).or_default().clone();
         let mut slot = slot.lock().await;
-        if let Some(snapshot) = slot
-            .as_ref()
-            .filter(|known| known.asked_at.elapsed() < LONGEST_AGE)
-        {
+        if let Some(snapshot) = slot.as_ref().filter(|known| known.asked_at >= not_before) {
             return Ok(snapshot.clone());
         }
         let asked_at = Instant::now();
