@@ -1,5 +1,7 @@
 //! Healing: one apply of one object, because of what was seen of it.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 use tracing::info;
 use vidra_core::{
@@ -25,12 +27,23 @@ const NAMED_FIELDS: usize = 3;
 /// What became of the noticed objects of an owner.
 #[derive(Debug, Default)]
 pub(crate) struct Healing {
-    /// Sentences about objects that were put right.
-    pub(crate) healed: Vec<String>,
+    /// What was put right.
+    pub(crate) healed: Vec<Healed>,
     /// Whether the whole owner has to be reconciled.
     pub(crate) needs_reconcile: bool,
     /// Whether inventory entries changed.
     pub(crate) is_changed: bool,
+    /// When the first of the heals that have to wait is due.
+    wait: Option<Duration>,
+}
+
+/// An object that was put right.
+#[derive(Debug)]
+pub(crate) struct Healed {
+    /// What was done to it, and by whom.
+    pub(crate) what: String,
+    /// The whole sentence, with what we did about it.
+    pub(crate) sentence: String,
 }
 
 impl Turn<'_> {
@@ -39,6 +52,11 @@ impl Turn<'_> {
         let mut healing = Healing::default();
         for (key, noticed) in self.owner.take_noticed() {
             self.heal_one(state, key, noticed, &mut healing).await;
+        }
+        // One delay for all that wait, so the shortest: a fight must not delay other heals.
+        if let Some(wait) = healing.wait {
+            let queue = &self.controller.queue;
+            queue.add_after(self.name(), Slot::Heal, Work::sightings(), wait);
         }
         healing
     }
@@ -65,9 +83,7 @@ impl Turn<'_> {
             .map(|(fight, _)| fight.wait(self.controller.age()));
         if let Some(wait) = wait.filter(|wait| !wait.is_zero()) {
             self.owner.put_back(key, noticed);
-            self.controller
-                .queue
-                .add_after(self.name(), Slot::Heal, Work::sightings(), wait);
+            healing.wait = Some(healing.wait.map_or(wait, |other| other.min(wait)));
             return;
         }
         match self.put_right(state, &key, &noticed).await {
@@ -127,9 +143,9 @@ impl Turn<'_> {
             .as_ref()
             .is_some_and(|found| found.fields.is_empty());
         if is_only_replicas && self.owner.sight(&key).is_autoscaled {
-            healing
-                .healed
-                .push(format!("spec.replicas of {key} is left to the autoscaler"));
+            let what = format!("spec.replicas of {key} is left to the autoscaler");
+            let sentence = what.clone();
+            healing.healed.push(Healed { what, sentence });
             return;
         }
         if done.action == Action::Unchanged {
@@ -150,9 +166,8 @@ impl Turn<'_> {
             .heal_seconds
             .observe(noticed.1.elapsed().as_secs_f64());
         let what = what_happened(&key, done, before.is_some(), is_same_object);
-        healing
-            .healed
-            .push(format!("{what}; put back after {}", since(noticed.1)));
+        let sentence = format!("{what}; put back after {}", since(noticed.1));
+        healing.healed.push(Healed { what, sentence });
     }
 }
 

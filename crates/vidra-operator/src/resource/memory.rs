@@ -100,6 +100,8 @@ pub(crate) struct State {
     pub(crate) applied_at: HashMap<ObjectKey, Instant>,
     /// Objects that are taken from us again and again, with who takes them.
     pub(crate) fights: BTreeMap<ObjectKey, (Fight, String)>,
+    /// Whether the watches have told this owner everything since its last turn.
+    pub(crate) is_followed: bool,
     /// When everything is applied again, whatever the metadata says.
     pub(crate) deep_pass_at: Option<Instant>,
 }

@@ -218,11 +218,16 @@ impl Controller {
         interval * share / 1_000
     }
 
+    /// How often a resource is looked at without being told of a change; zero: never.
+    pub(crate) fn interval(&self, resource: &VidraResource) -> Duration {
+        let own = resource.spec.interval.map(vidra_api::GoDuration::get);
+        own.unwrap_or(self.settings.requeue_resources_after)
+    }
+
     /// Plans the next periodic pass. Owners with equal intervals pass together, so that one list
     /// per kind serves them all; the jitter keeps processes apart.
     pub(crate) fn plan_pass(&self, resource: &VidraResource, name: &str) {
-        let own = resource.spec.interval.map(vidra_api::GoDuration::get);
-        let interval = own.unwrap_or(self.settings.requeue_resources_after);
+        let interval = self.interval(resource);
         if interval.is_zero() {
             self.queue.cancel(name, Slot::Pass);
             return;
@@ -274,6 +279,7 @@ impl Turn<'_> {
     async fn pause(&self, state: &mut State) {
         self.controller.hub.release(self.name());
         self.controller.queue.forget(self.name());
+        state.is_followed = false;
         if let Err(cause) = self.load(state) {
             self.report(
                 state,
@@ -293,8 +299,9 @@ impl Turn<'_> {
     }
 
     /// Follows the objects of this owner, or not, as it wishes.
-    fn follow(&self, state: &State, compiled: &decode::Compiled) {
-        if !self.follows_events() {
+    fn follow(&self, state: &mut State, compiled: &decode::Compiled) {
+        state.is_followed = self.follows_events();
+        if !state.is_followed {
             self.controller.hub.release(self.name());
             self.controller
                 .owners

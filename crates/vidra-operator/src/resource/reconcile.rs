@@ -37,6 +37,7 @@ use vidra_core::{
 use super::{
     apply::{Done, claimed, left_alone},
     decode::{Compiled, Desired, compile},
+    live::LONGEST_AGE,
     memory::State,
     turn::Turn,
 };
@@ -81,8 +82,9 @@ impl Turn<'_> {
         self.ensure_finalizer().await?;
         self.load(state)?;
         let mut compiled = self.compile(state).await?;
+        let not_before = self.oldest_list(state, triggers);
         self.follow(state, &compiled);
-        let look = self.look(state, &compiled).await;
+        let look = self.look(state, &compiled, not_before).await;
         let is_deep = self.is_deep(state, triggers);
         let plan = self.plan(state, &compiled, &look, is_deep);
         let mut outcome = Outcome {
@@ -211,7 +213,28 @@ impl Turn<'_> {
         Ok(compiled)
     }
 
-    async fn look(&self, state: &State, compiled: &Compiled) -> Look {
+    /// How old the lists may be that this turn looks at.
+    ///
+    /// A pass shares its lists with the passes of other owners. What watches tell makes up for an
+    /// older list as well. Without either, an old list would hide what happened since.
+    fn oldest_list(&self, state: &State, triggers: TriggerSet) -> Instant {
+        let now = Instant::now();
+        let is_pass = triggers
+            .iter()
+            .all(|trigger| matches!(trigger, Trigger::Timer | Trigger::Start));
+        if !is_pass && !state.is_followed {
+            return now;
+        }
+        let interval = self.controller.interval(self.resource);
+        let age = if interval.is_zero() {
+            LONGEST_AGE
+        } else {
+            LONGEST_AGE.min(interval / 2)
+        };
+        now.checked_sub(age).unwrap_or(now)
+    }
+
+    async fn look(&self, state: &State, compiled: &Compiled, not_before: Instant) -> Look {
         let mut resources = BTreeMap::new();
         for (key, desired) in &compiled.objects {
             if let (Some(resource), Some(_)) = (&desired.resource, state.inventory.get(key)) {
@@ -223,7 +246,7 @@ impl Turn<'_> {
             match self
                 .controller
                 .snapshots
-                .recent(self.cluster, &resource)
+                .recent(self.cluster, &resource, not_before)
                 .await
             {
                 Ok(snapshot) => look.take(state, &kind, &snapshot),

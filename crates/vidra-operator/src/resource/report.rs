@@ -96,9 +96,10 @@ impl Turn<'_> {
 
     /// Reports heals: one Event and one log line each, and the entries that changed.
     pub(crate) async fn report_healing(&self, state: &mut State, healing: Healing) {
-        for sentence in &healing.healed {
-            info!(resource = self.name(), "{sentence}");
-            self.tell_event(Note::normal("Healed", sentence)).await;
+        for healed in &healing.healed {
+            info!(resource = self.name(), "{}", healed.sentence);
+            let note = Note::normal("Healed", &healed.sentence);
+            self.tell_event(note.about(&healed.what)).await;
         }
         if healing.is_changed {
             let mut next = state.status.clone();
