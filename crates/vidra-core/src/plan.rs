@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     drift::{Verdict, judge},
     identity::ObjectKey,
-    inventory::Inventory,
+    inventory::{Entry, Inventory},
     observed::Observed,
 };
 
@@ -49,15 +49,22 @@ pub struct Plan {
 /// Compares what is desired with the inventory and with the live metadata.
 ///
 /// `live` must be complete for every kind of the inventory: what is not in it does not exist.
+/// Except for `recent`, what we applied after `live` was read: of that only the inventory tells.
 pub fn plan(
     wanted: &[Wanted],
     inventory: &Inventory,
     live: &BTreeMap<ObjectKey, Observed>,
+    recent: &BTreeSet<ObjectKey>,
     manager: &str,
 ) -> Plan {
     let mut plan = Plan::default();
     for object in wanted {
-        match classify(object, inventory, live, manager) {
+        let step = if recent.contains(&object.key) {
+            classify_unseen(object, inventory)
+        } else {
+            classify(object, inventory, live, manager)
+        };
+        match step {
             Step::Apply(why) => {
                 plan.apply.insert(object.key.clone(), why);
             }
@@ -93,13 +100,26 @@ fn classify(
         let is_known = entry.uid.is_some();
         return Step::Apply(if is_known { Why::Missing } else { Why::New });
     };
-    let is_same = entry.desired.as_deref() == Some(object.digest.as_str());
     match judge(entry, observed, manager) {
         Verdict::Terminating => Step::Wait,
         Verdict::Unproven => Step::Apply(Why::New),
         Verdict::Drifted | Verdict::Replaced => Step::Apply(Why::Drifted),
-        Verdict::Intact if is_same => Step::Keep,
-        Verdict::Intact => Step::Apply(Why::Changed),
+        Verdict::Intact => compare(object, entry),
+    }
+}
+
+fn classify_unseen(object: &Wanted, inventory: &Inventory) -> Step {
+    match inventory.get(&object.key) {
+        Some(entry) => compare(object, entry),
+        None => Step::Apply(Why::New),
+    }
+}
+
+fn compare(object: &Wanted, entry: &Entry) -> Step {
+    if entry.desired.as_deref() == Some(object.digest.as_str()) {
+        Step::Keep
+    } else {
+        Step::Apply(Why::Changed)
     }
 }
 
@@ -127,7 +147,7 @@ pub fn spare_namespaces(
 mod tests {
     use super::*;
     use crate::{
-        inventory::{Entry, Origin},
+        inventory::Origin,
         observed::tests::{MANAGER, entry, observed},
     };
 
@@ -158,9 +178,36 @@ mod tests {
         BTreeMap::from([(object.key.clone(), object)])
     }
 
+    fn planned(
+        wanted: &[Wanted],
+        inventory: &Inventory,
+        live: &BTreeMap<ObjectKey, Observed>,
+    ) -> Plan {
+        plan(wanted, inventory, live, &BTreeSet::new(), MANAGER)
+    }
+
+    #[test]
+    fn an_older_list_neither_condemns_nor_keeps_what_was_applied_since() {
+        let recent = BTreeSet::from([live().key]);
+        let planned = |digest| {
+            plan(
+                &wanted(digest),
+                &known(),
+                &BTreeMap::new(),
+                &recent,
+                MANAGER,
+            )
+        };
+        assert_eq!(planned("d1").intact, [live().key]);
+        assert_eq!(
+            planned("d2").apply,
+            BTreeMap::from([(live().key, Why::Changed)])
+        );
+    }
+
     #[test]
     fn an_intact_object_with_unchanged_content_is_not_applied() {
-        let plan = plan(&wanted("d1"), &known(), &seen(live()), MANAGER);
+        let plan = planned(&wanted("d1"), &known(), &seen(live()));
         assert!(plan.apply.is_empty() && plan.stale.is_empty());
         assert_eq!(plan.intact, [live().key]);
     }
@@ -168,10 +215,7 @@ mod tests {
     #[test]
     fn changed_drifted_missing_and_new_objects_are_applied_each_for_its_reason() {
         let why = |wanted: &[Wanted], inventory: &Inventory, live: &BTreeMap<_, _>| {
-            plan(wanted, inventory, live, MANAGER)
-                .apply
-                .into_values()
-                .next()
+            planned(wanted, inventory, live).apply.into_values().next()
         };
         assert_eq!(
             why(&wanted("d2"), &known(), &seen(live())),
@@ -193,10 +237,7 @@ mod tests {
 
     #[test]
     fn what_is_known_and_not_wanted_is_stale_whether_it_lives_or_not() {
-        assert_eq!(
-            plan(&[], &known(), &BTreeMap::new(), MANAGER).stale,
-            [live().key]
-        );
+        assert_eq!(planned(&[], &known(), &BTreeMap::new()).stale, [live().key]);
     }
 
     #[test]
