@@ -60,6 +60,15 @@ impl Turn<'_> {
         let Some(resource) = &desired.resource else {
             return Err(unknown_kind(&entry.key, desired));
         };
+        let look = || async {
+            let found = self.cluster.look_at(resource, &entry.key).await;
+            found.map_err(|failure| failure.cause(&entry.key))
+        };
+        let before = match before {
+            // What is there must not be changed, and what we know of it may be old.
+            None if desired.policy.apply == ApplyMode::IfNotPresent => look().await?,
+            known => known,
+        };
         if let Some(why) = left_alone(desired, before.as_ref()) {
             return Ok(Done::skipped(entry, why));
         }
@@ -74,9 +83,7 @@ impl Turn<'_> {
         if let Some(result) = self.apply_unseen(job, &entry).await {
             return result;
         }
-        let found = self.cluster.look_at(resource, &entry.key).await;
-        let found = found.map_err(|failure| failure.cause(&entry.key))?;
-        self.apply_seen(job, entry.clone(), found).await
+        self.apply_seen(job, entry.clone(), look().await?).await
     }
 
     /// Applies an object that we have not seen: it should not be there, but it may have been made

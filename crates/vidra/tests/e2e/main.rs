@@ -10,6 +10,18 @@
     reason = "a test that cannot go on should stop right there"
 )]
 
+mod adoption;
 mod basics;
+mod conflicts;
+mod converge;
+mod corpus;
+mod operator;
+mod ownership;
+mod prune;
+mod refusals;
+mod rest;
+mod restart;
+mod status;
 #[allow(dead_code, reason = "shared by all modules; each uses a part")]
 mod support;
+mod takeover;

@@ -93,6 +93,11 @@ pub(crate) async fn install_definitions(client: &Client) {
         )
         .await
         .unwrap();
+        let established = await_condition(api.clone(), &name, is_crd_established());
+        tokio::time::timeout(PATIENCE, established)
+            .await
+            .expect("the definition is served in time")
+            .unwrap();
     }
 }
 
@@ -285,4 +290,61 @@ fn merge(into: &mut Value, from: &Value) {
 /// For failing assertions.
 pub(crate) fn show<T: Debug>(value: &T) -> String {
     format!("{value:#?}")
+}
+
+/// Asks for a reconcile and waits until it has been done.
+pub(crate) async fn request(client: &Client, name: &str) -> VidraResource {
+    let wish = vidra_lab::controlplane::unique("now");
+    annotate(
+        client,
+        name,
+        "vidra.infrahub.operators.com/reconcile-requested-at",
+        &wish,
+    )
+    .await;
+    eventually(&format!("the request for {name} is handled"), || async {
+        let resource = resources(client).get(name).await.unwrap();
+        let status = resource.status.as_ref()?;
+        (status.last_handled_reconcile_at.as_deref() == Some(&wish)).then_some(resource)
+    })
+    .await
+}
+
+/// What Vidra asked the API server to change in a namespace after a mark.
+pub(crate) async fn writes_in(
+    plane: &ControlPlane,
+    mark: vidra_lab::controlplane::Mark,
+    namespace: &str,
+) -> Vec<vidra_lab::controlplane::Entry> {
+    plane.audit_fence().await.unwrap();
+    let mut writes = plane.audit().mutations(mark, "vidra/").unwrap();
+    writes.retain(|entry| entry.namespace == namespace && entry.resource != "events");
+    writes
+}
+
+/// A live object as JSON, if it is there.
+pub(crate) async fn fetch(api: &Api<DynamicObject>, name: &str) -> Option<Value> {
+    let found = api.get_opt(name).await.unwrap()?;
+    Some(serde_json::to_value(found).unwrap())
+}
+
+/// A control plane with our CRDs that no other test uses.
+pub(crate) async fn own_plane() -> (ControlPlane, Client) {
+    let plane = ControlPlane::start().await.unwrap();
+    let client = plane.client().unwrap();
+    install_definitions(&client).await;
+    (plane, client)
+}
+
+/// A definition of a namespaced kind with one text field `spec.size`, as a manifest document.
+pub(crate) fn definition(group: &str, plural: &str, kind: &str) -> String {
+    let singular = kind.to_lowercase();
+    format!(
+        "---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n\
+         metadata: {{name: {plural}.{group}}}\nspec:\n  group: {group}\n  scope: Namespaced\n  \
+         names: {{plural: {plural}, singular: {singular}, kind: {kind}, listKind: {kind}List}}\n  \
+         versions:\n  - name: v1\n    served: true\n    storage: true\n    schema:\n      \
+         openAPIV3Schema:\n        type: object\n        properties:\n          spec:\n            \
+         type: object\n            properties: {{size: {{type: string}}}}\n"
+    )
 }
