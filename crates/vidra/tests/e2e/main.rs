@@ -22,6 +22,10 @@ mod refusals;
 mod rest;
 mod restart;
 mod status;
+mod drift;
+mod fights;
+mod quiet;
+mod timers;
 #[allow(dead_code, reason = "shared by all modules; each uses a part")]
 mod support;
 mod takeover;
