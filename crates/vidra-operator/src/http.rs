@@ -1,6 +1,9 @@
 //! Probes and metrics over HTTP.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+};
 
 use axum::{Router, extract::State, http::StatusCode, routing::get};
 use tokio::net::TcpListener;
@@ -8,9 +11,13 @@ use tracing::{info, warn};
 
 use crate::resource::Controller;
 
+/// The controller, as soon as there is one. Probes are answered before that: an operator that
+/// waits for something must not be taken for a dead one.
+pub(crate) type Awaited = Arc<OnceLock<Arc<Controller>>>;
+
 /// Serves probes and metrics for ever. An address that cannot be used is said and done without:
 /// no cluster should go unkept because of a port.
-pub(crate) async fn serve(address: SocketAddr, controller: Arc<Controller>) {
+pub(crate) async fn serve(address: SocketAddr, controller: Awaited) {
     let listener = match TcpListener::bind(address).await {
         Ok(listener) => listener,
         Err(error) => {
@@ -18,6 +25,8 @@ pub(crate) async fn serve(address: SocketAddr, controller: Arc<Controller>) {
             return std::future::pending().await;
         }
     };
+    // The port may have been chosen by the operating system.
+    let address = listener.local_addr().unwrap_or(address);
     info!(%address, "serving /healthz, /readyz and /metrics");
     let routes = Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
@@ -29,8 +38,8 @@ pub(crate) async fn serve(address: SocketAddr, controller: Arc<Controller>) {
     }
 }
 
-async fn ready(State(controller): State<Arc<Controller>>) -> (StatusCode, &'static str) {
-    if controller.is_ready() {
+async fn ready(State(controller): State<Awaited>) -> (StatusCode, &'static str) {
+    if controller.get().is_some_and(|it| it.is_ready()) {
         (StatusCode::OK, "ok\n")
     } else {
         (
@@ -40,6 +49,6 @@ async fn ready(State(controller): State<Arc<Controller>>) -> (StatusCode, &'stat
     }
 }
 
-async fn metrics(State(controller): State<Arc<Controller>>) -> String {
-    controller.metrics()
+async fn metrics(State(controller): State<Awaited>) -> String {
+    controller.get().map(|it| it.metrics()).unwrap_or_default()
 }

@@ -6,7 +6,7 @@ use k8s_openapi::{
     api::core::v1::Namespace,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kube::{Api, Client};
+use kube::Api;
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
@@ -16,7 +16,7 @@ use vidra_cluster::{
 };
 use vidra_core::owner::installation_from_uid;
 
-use crate::{resource::Controller, settings::Settings};
+use crate::{http::Awaited, resource::Controller, settings::Settings};
 
 /// Sightings that wait to be looked at. Looking takes microseconds, so a full channel means that
 /// the process is busy, and then the watches may well wait.
@@ -57,7 +57,14 @@ async fn operate(
     http_address: Option<SocketAddr>,
     cancel: CancellationToken,
 ) {
+    let tasks = TaskTracker::new();
+    let awaited = Awaited::default();
+    if let Some(address) = http_address {
+        let serving = crate::http::serve(address, awaited.clone());
+        spawn(&tasks, &cancel, serving);
+    }
     let Some(installation) = cancel.run_until_cancelled(prepare(&cluster)).await else {
+        info!("Vidra has ended");
         return;
     };
     info!(
@@ -68,33 +75,8 @@ async fn operate(
         events = settings.event_based_reconcile,
         "Vidra watches VidraResources"
     );
-    let (sink, sightings) = mpsc::channel(SIGHTINGS);
-    let hub = Hub::new(cluster.id.clone(), cluster.client.clone(), sink, &cancel);
-    let workers = settings.workers;
-    let controller = Arc::new(Controller::new(cluster, hub, installation, settings));
-    let tasks = TaskTracker::new();
-    spawn(&tasks, &cancel, &controller, |it| async move {
-        it.follow_resources().await
-    });
-    spawn(&tasks, &cancel, &controller, |it| async move {
-        it.follow_definitions().await
-    });
-    spawn(&tasks, &cancel, &controller, |it| async move {
-        it.watch(sightings).await
-    });
-    for _ in 0..workers {
-        spawn(
-            &tasks,
-            &cancel,
-            &controller,
-            |it| async move { it.work().await },
-        );
-    }
-    if let Some(address) = http_address {
-        spawn(&tasks, &cancel, &controller, |it| {
-            crate::http::serve(address, it)
-        });
-    }
+    let controller = control(cluster, installation, settings, &tasks, &cancel);
+    let _ = awaited.set(controller);
     tasks.close();
     cancel.cancelled().await;
     if tokio::time::timeout(GRACE, tasks.wait()).await.is_err() {
@@ -103,63 +85,93 @@ async fn operate(
     info!("Vidra has ended");
 }
 
-fn spawn<F, T>(
+/// Starts everything that the controller consists of.
+fn control(
+    cluster: Cluster,
+    installation: String,
+    settings: Settings,
     tasks: &TaskTracker,
     cancel: &CancellationToken,
-    controller: &Arc<Controller>,
-    task: T,
-) where
-    T: FnOnce(Arc<Controller>) -> F,
-    F: Future<Output = ()> + Send + 'static,
-{
-    let future = task(controller.clone());
+) -> Arc<Controller> {
+    let (sink, sightings) = mpsc::channel(SIGHTINGS);
+    let hub = Hub::new(cluster.id.clone(), cluster.client.clone(), sink, cancel);
+    let workers = settings.workers;
+    let controller = Arc::new(Controller::new(cluster, hub, installation, settings));
+    let it = controller.clone();
+    spawn(tasks, cancel, async move { it.follow_resources().await });
+    let it = controller.clone();
+    spawn(tasks, cancel, async move { it.follow_definitions().await });
+    let it = controller.clone();
+    spawn(tasks, cancel, async move { it.watch(sightings).await });
+    for _ in 0..workers {
+        let (it, cancel) = (controller.clone(), cancel.clone());
+        // Not cut off: a turn that is under way comes to its end.
+        tasks.spawn(async move { it.work(&cancel).await });
+    }
+    controller
+}
+
+fn spawn(
+    tasks: &TaskTracker,
+    cancel: &CancellationToken,
+    task: impl Future<Output = ()> + Send + 'static,
+) {
     let cancel = cancel.clone();
     tasks.spawn(async move {
-        cancel.run_until_cancelled(future).await;
+        cancel.run_until_cancelled(task).await;
     });
 }
 
 /// Waits for what Vidra cannot do without, and says what it is waiting for.
 async fn prepare(cluster: &Cluster) -> String {
-    await_definitions(&cluster.client).await;
+    await_definitions(cluster).await;
     loop {
-        match Api::<Namespace>::all(cluster.client.clone())
-            .get("kube-system")
-            .await
-        {
-            Ok(namespace) => {
+        let api = Api::<Namespace>::all(cluster.client.clone());
+        match tokio::time::timeout(cluster.timeout, api.get("kube-system")).await {
+            Ok(Ok(namespace)) => {
                 return installation_from_uid(&namespace.metadata.uid.unwrap_or_default());
             }
-            Err(error) => warn!(%error, "cannot read the Namespace kube-system; trying again"),
+            Ok(Err(error)) => warn!(%error, "cannot read the Namespace kube-system; trying again"),
+            Err(_) => warn!("no answer about the Namespace kube-system; trying again"),
         }
         tokio::time::sleep(Duration::from_secs(2)).await;
     }
 }
 
-async fn await_definitions(client: &Client) {
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let mut said = false;
+async fn await_definitions(cluster: &Cluster) {
+    let mut told = String::new();
     loop {
-        let mut missing = Vec::new();
-        for definition in vidra_api::crds() {
-            let name = definition.metadata.name.unwrap_or_default();
-            match api.get(&name).await {
-                Ok(found) if is_established(&found) => {}
-                _ => missing.push(name),
-            }
-        }
-        if missing.is_empty() {
-            return;
-        }
-        if !said {
-            warn!(
-                missing = missing.join(", "),
-                "waiting for the CRDs; apply deploy/crds to the cluster"
-            );
-            said = true;
+        let problem = match missing_definitions(cluster).await {
+            Ok(missing) if missing.is_empty() => return,
+            Ok(missing) => format!(
+                "waiting for the CRDs; apply deploy/crds to the cluster; missing: {}",
+                missing.join(", ")
+            ),
+            Err(error) => format!("the API server does not answer; trying again: {error}"),
+        };
+        if problem != told {
+            warn!("{problem}");
+            told = problem;
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
+}
+
+/// The definitions that are not served, or why that cannot be known.
+async fn missing_definitions(cluster: &Cluster) -> Result<Vec<String>, String> {
+    let api: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
+    let mut missing = Vec::new();
+    for definition in vidra_api::crds() {
+        let name = definition.metadata.name.unwrap_or_default();
+        let found = match tokio::time::timeout(cluster.timeout, api.get_opt(&name)).await {
+            Ok(found) => found.map_err(|error| error.to_string())?,
+            Err(_) => return Err("no answer in time".to_owned()),
+        };
+        if !found.is_some_and(|found| is_established(&found)) {
+            missing.push(name);
+        }
+    }
+    Ok(missing)
 }
 
 fn is_established(definition: &CustomResourceDefinition) -> bool {

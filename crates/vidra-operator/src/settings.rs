@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+pub use vidra_core::guard::Budget;
+
 /// What holds for all resources that do not say otherwise.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -13,6 +15,8 @@ pub struct Settings {
     pub deep_pass: Duration,
     /// How many resources are worked on at once.
     pub workers: usize,
+    /// How much may be deleted in one go by resources that do not say otherwise.
+    pub budget: Budget,
     /// How long one call to an API server may take.
     pub call_timeout: Duration,
 }
@@ -24,6 +28,7 @@ impl Default for Settings {
             event_based_reconcile: true,
             deep_pass: Duration::from_hours(24),
             workers: 8,
+            budget: Budget::default(),
             call_timeout: Duration::from_secs(30),
         }
     }

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::Path, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use vidra_operator::settings::Settings;
+use vidra_operator::settings::{Budget, Settings};
 
 /// Where a Pod finds the namespace that it runs in.
 const SERVICE_ACCOUNT_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -35,6 +35,18 @@ pub(crate) struct Operator {
     /// How often all objects of a resource are checked beside events, in seconds; 0 turns it off.
     #[arg(long, default_value_t = 600, value_name = "SECONDS")]
     resync: u64,
+    /// How often everything is applied again, whatever the metadata says, in seconds; 0 turns it
+    /// off.
+    #[arg(long, default_value_t = 86_400, value_name = "SECONDS")]
+    deep_pass: u64,
+    /// The largest share of a resource's objects that may be deleted in one go, in percent, where
+    /// the resource does not say otherwise.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=100), value_name = "PERCENT")]
+    prune_max_percent: u8,
+    /// The largest number of objects that may be deleted in one go, where the resource does not
+    /// say otherwise.
+    #[arg(long, default_value_t = 25, value_name = "COUNT")]
+    prune_max_count: usize,
     /// Where probes and metrics are served; `off` for nowhere.
     #[arg(long, default_value = "0.0.0.0:8080", value_parser = address)]
     http_address: HttpAddress,
@@ -62,9 +74,16 @@ pub(crate) enum LogFormat {
 
 impl Operator {
     pub(crate) fn settings(&self) -> Settings {
+        let defaults = Settings::default();
         Settings {
             requeue_resources_after: Duration::from_secs(self.resync),
-            ..Settings::default()
+            deep_pass: Duration::from_secs(self.deep_pass),
+            budget: Budget {
+                max_percent: self.prune_max_percent,
+                max_count: self.prune_max_count,
+                ..defaults.budget.clone()
+            },
+            ..defaults
         }
     }
 

@@ -40,6 +40,11 @@ impl Turn<'_> {
             return Ok(outcome);
         }
         self.load(state)?;
+        if !state.inventory.is_empty()
+            && self.resource.spec.deletion_policy == DeletionPolicy::Delete
+        {
+            self.refuse_remote()?;
+        }
         match self.resource.spec.deletion_policy {
             DeletionPolicy::Delete => {
                 let keys: Vec<ObjectKey> = state
@@ -80,6 +85,10 @@ impl Turn<'_> {
     }
 
     async fn release_all(&self, state: &mut State, outcome: &mut Outcome) {
+        if self.refuse_remote().is_err() {
+            // Objects in a cluster that we cannot reach stay as they are; that is what was asked.
+            return;
+        }
         let entries: Vec<_> = state.inventory.iter().cloned().collect();
         for entry in entries {
             match self.let_go(&entry).await {

@@ -36,6 +36,7 @@ use std::{
 
 use futures::FutureExt;
 use tokio::{sync::mpsc, time::Instant};
+use tokio_util::sync::CancellationToken;
 use tracing::error;
 use vidra_api::VidraResource;
 use vidra_cluster::{
@@ -98,10 +99,10 @@ impl Controller {
         }
     }
 
-    /// Does the work of the queue, one owner at a time. Run several of these at once.
-    pub async fn work(&self) {
-        loop {
-            let (name, work) = self.queue.next().await;
+    /// Does the work of the queue, one owner at a time, until it is cancelled; a turn that is
+    /// under way then is finished. Run several of these at once.
+    pub async fn work(&self, cancel: &CancellationToken) {
+        while let Some((name, work)) = cancel.run_until_cancelled(self.queue.next()).await {
             let turn = AssertUnwindSafe(self.take_turn(&name, work))
                 .catch_unwind()
                 .await;

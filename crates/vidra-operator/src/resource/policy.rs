@@ -3,6 +3,8 @@
 use vidra_api::{Adoption as ApiAdoption, FieldConflicts, ImmutableFields, VidraResource};
 use vidra_core::{guard::Budget, ownership::Adoption};
 
+use crate::settings::Settings;
+
 /// The policies of one owner.
 #[derive(Debug, Clone)]
 pub(crate) struct Policy {
@@ -21,8 +23,9 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    pub(crate) fn of(resource: &VidraResource) -> Self {
+    pub(crate) fn of(resource: &VidraResource, settings: &Settings) -> Self {
         let spec = &resource.spec;
+        let prune = &spec.prune;
         Self {
             is_forced: spec.field_conflicts == FieldConflicts::Force,
             adoption: match spec.adoption {
@@ -34,15 +37,19 @@ impl Policy {
             precedence: spec.precedence,
             prunes: spec.prune.is_enabled(),
             budget: Budget {
-                max_percent: spec.prune.max_percent(),
-                max_count: spec.prune.max_count() as usize,
+                max_percent: prune
+                    .max_percent
+                    .map_or(settings.budget.max_percent, |_| prune.max_percent()),
+                max_count: prune
+                    .max_count
+                    .map_or(settings.budget.max_count, |_| prune.max_count() as usize),
                 allowed_kinds: spec
                     .prune
                     .allow_kinds
                     .iter()
                     .map(|kind| format!("{kind:?}"))
                     .collect(),
-                ..Budget::default()
+                ..settings.budget.clone()
             },
         }
     }

@@ -79,6 +79,7 @@ impl Turn<'_> {
         state: &mut State,
         triggers: TriggerSet,
     ) -> Result<Outcome, Cause> {
+        self.refuse_remote()?;
         self.ensure_finalizer().await?;
         self.load(state)?;
         let mut compiled = self.compile(state).await?;
@@ -164,11 +165,11 @@ impl Turn<'_> {
 
     fn decode(&self, kinds: &vidra_cluster::discovery::Kinds) -> Result<Compiled, Cause> {
         let spec = &self.resource.spec;
-        let text = spec.manifest.as_deref().unwrap_or_default();
+        let text = spec.manifest.as_deref().ok_or_else(no_manifest)?;
         let generation = self.resource.metadata.generation.unwrap_or_default();
         compile(
             text,
-            spec.destination.namespace.as_deref(),
+            spec.destination.default_namespace(),
             (generation, spec.precedence),
             kinds,
         )
@@ -176,6 +177,13 @@ impl Turn<'_> {
             class: Class::Invalid,
             reason: error.reason(),
             message: error.to_string(),
+        })
+        .and_then(|compiled| {
+            if compiled.objects.is_empty() {
+                Err(empty_manifest())
+            } else {
+                Ok(compiled)
+            }
         })
     }
 
@@ -511,6 +519,26 @@ impl Look {
                 self.live.insert(entry.key.clone(), found.clone());
             }
         }
+    }
+}
+
+fn no_manifest() -> Cause {
+    Cause {
+        class: Class::Invalid,
+        reason: "ContentMissing",
+        message: "spec.manifestFrom is not supported yet; give the manifest in spec.manifest"
+            .to_owned(),
+    }
+}
+
+/// An empty text is more often an accident than a wish, and it would delete everything.
+fn empty_manifest() -> Cause {
+    Cause {
+        class: Class::Invalid,
+        reason: "EmptyManifest",
+        message: "the manifest has no objects and nothing is deleted because of it; delete this \
+                  VidraResource if all its objects should go"
+            .to_owned(),
     }
 }
 

@@ -106,6 +106,9 @@ impl Turn<'_> {
             put_inventory(&mut next, &state.inventory);
             self.describe_contention(&mut next, state);
             self.describe_ownership(&mut next, state);
+            if !healing.healed.is_empty() {
+                next.last_sync_time = Some(Time(now()));
+            }
             if next != state.status {
                 next.last_trigger = vec![Trigger::Event.as_str().to_owned()];
                 self.write(state, next).await;

@@ -2,6 +2,7 @@
 
 use vidra_api::VidraResource;
 use vidra_cluster::connect::Cluster;
+use vidra_core::{change::Cause, class::Class};
 
 use super::{Controller, memory::Owner, policy::Policy};
 
@@ -32,7 +33,7 @@ impl<'a> Turn<'a> {
             cluster: &controller.cluster,
             owner,
             resource,
-            policy: Policy::of(resource),
+            policy: Policy::of(resource, &controller.settings),
             manager: owner.id.field_manager(),
         }
     }
@@ -40,5 +41,20 @@ impl<'a> Turn<'a> {
     /// The name of the custom resource.
     pub(crate) fn name(&self) -> &str {
         self.owner.id.name()
+    }
+    /// Refuses a destination that this operator cannot reach, before anything is touched: objects
+    /// meant for another cluster must never end up in this one.
+    pub(crate) fn refuse_remote(&self) -> Result<(), Cause> {
+        let Some(server) = self.resource.spec.destination.remote_server() else {
+            return Ok(());
+        };
+        let message = format!(
+            "destination.server is {server:?}, and only the cluster that Vidra runs in is supported yet"
+        );
+        Err(Cause {
+            class: Class::Invalid,
+            reason: "RemoteCluster",
+            message,
+        })
     }
 }

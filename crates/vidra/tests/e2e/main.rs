@@ -12,6 +12,7 @@
 
 mod adoption;
 mod basics;
+mod dangers;
 mod conflicts;
 mod converge;
 mod corpus;
