@@ -32,8 +32,8 @@ pub async fn run_contract(options: Options) -> Result<(), Error> {
         let infrahub = RealInfrahub::start(options, progress.clone()).await?;
         seed(&infrahub).await?;
         let target = target(&infrahub);
-        let suite = progress.during("running the contract suite", check(&target));
-        let result = suite.await;
+        let suite = Box::pin(check(&target));
+        let result = progress.during("running the contract suite", suite).await;
         infrahub.stop();
         result
     };
