@@ -150,10 +150,11 @@ fn ids(data: &Value) -> Result<Option<BTreeSet<String>>, Error> {
     let Some(connection) = data.get("CoreArtifact").or(only) else {
         return Ok(None);
     };
+    if connection.is_null() {
+        return Err(unexpected("the registered query's answer has no list"));
+    }
     let Some(edges) = connection.get("edges") else {
-        let is_object = connection.is_object();
-        let odd = unexpected("the registered query's answer has no list");
-        return if is_object { Ok(None) } else { Err(odd) };
+        return Ok(None);
     };
     let edges = edges.as_array();
     let edges = edges.ok_or_else(|| unexpected("the registered query's list is none"))?;

@@ -91,6 +91,7 @@ fn an_answer_about_something_else_is_not_an_empty_one() {
         "{}",
         r#"{"a":{"edges":[]},"b":{"edges":[]}}"#,
         r#"{"Branch":{"name":"x"}}"#,
+        r#"{"Branch":[{"name":"x"}]}"#,
         r#"{"CoreArtifact":{"count":3}}"#,
         r#"{"CoreArtifact":{"edges":[{"node":{"name":"x"}}]}}"#,
     ] {
