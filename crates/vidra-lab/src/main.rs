@@ -25,9 +25,9 @@ enum Verb {
     /// Serve the Infrahub stand-in until Ctrl-C.
     Standin(StandIn),
     /// Raise and seed a real Infrahub and keep it until Ctrl-C.
-    Infrahub,
+    Infrahub(infrahub::Options),
     /// Raise a real Infrahub, run the contract suite against it and stop it.
-    Contract,
+    Contract(infrahub::Options),
 }
 
 #[derive(Debug, Args)]
@@ -66,8 +66,8 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
             Verb::Crds(crds) => write_crds(&crds),
             Verb::Controlplane => keep_control_plane().await,
             Verb::Standin(options) => serve_stand_in(options.address).await,
-            Verb::Infrahub => Ok(infrahub::run_until_ctrl_c(infrahub::Options::default()).await?),
-            Verb::Contract => Ok(infrahub::run_contract(infrahub::Options::default()).await?),
+            Verb::Infrahub(options) => Ok(infrahub::run_until_ctrl_c(options).await?),
+            Verb::Contract(options) => Ok(infrahub::run_contract(options).await?),
         }
     })
 }
