@@ -173,7 +173,7 @@ fn written(resource: &VidraResource, note: &Note<'_>) -> Event {
         reporting_controller: Some(CONTROLLER.to_owned()),
         reporting_instance: Some(CONTROLLER.to_owned()),
         metadata: ObjectMeta {
-            generate_name: Some(format!("{prefix}.")),
+            generate_name: Some(format!("{prefix}-")),
             namespace: Some(NAMESPACE.to_owned()),
             ..ObjectMeta::default()
         },
