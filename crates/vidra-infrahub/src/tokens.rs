@@ -174,7 +174,7 @@ fn keep(state: &mut State, granted: Granted, now: Instant) -> Access {
         refresh: granted.refresh,
         renewal: granted
             .lifetime
-            .map(|lifetime| now + lifetime - margin(lifetime)),
+            .map(|lifetime| now + lifetime.saturating_sub(margin(lifetime))),
         end: granted.lifetime.map(|lifetime| now + lifetime),
     });
     access
