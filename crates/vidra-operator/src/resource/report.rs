@@ -54,16 +54,17 @@ impl Turn<'_> {
             next.last_handled_reconcile_at = self.annotation(RECONCILE_REQUESTED_AT_ANNOTATION);
         }
         let is_news = next != state.status;
+        let mut unwritten = None;
         if is_news {
             next.last_trigger = triggers
                 .iter()
                 .map(|trigger| trigger.as_str().to_owned())
                 .collect();
-            self.write(state, next).await;
+            unwritten = self.write(state, next).await.err();
         }
         self.count(&result);
         self.tell(&result, is_news, triggers).await;
-        self.come_back(state, &result);
+        self.come_back(state, &result, unwritten.as_ref());
     }
 
     fn count(&self, result: &Result<Outcome, Cause>) {
@@ -96,6 +97,7 @@ impl Turn<'_> {
 
     /// Reports heals: one Event and one log line each, and the entries that changed.
     pub(crate) async fn report_healing(&self, state: &mut State, healing: Healing) {
+        let mut is_unwritten = false;
         for healed in &healing.healed {
             info!(resource = self.name(), "{}", healed.sentence);
             let note = Note::normal("Healed", &healed.sentence);
@@ -111,10 +113,10 @@ impl Turn<'_> {
             }
             if next != state.status {
                 next.last_trigger = vec![Trigger::Event.as_str().to_owned()];
-                self.write(state, next).await;
+                is_unwritten = self.write(state, next).await.is_err();
             }
         }
-        if healing.needs_reconcile {
+        if healing.needs_reconcile || is_unwritten {
             self.controller
                 .queue
                 .add(self.name(), Work::reconcile(Trigger::Event));
@@ -162,8 +164,11 @@ impl Turn<'_> {
         self.say(&mut next, "Ready", saying);
         unsay(&mut next, "Reconciling");
         next.observed_generation = self.resource.metadata.generation;
-        if next != state.status {
-            self.write(state, next).await;
+        if next != state.status && self.write(state, next).await.is_err() {
+            let work = Work::reconcile(Trigger::Retry);
+            self.controller
+                .queue
+                .add_after(self.name(), Slot::Retry, work, Duration::from_secs(1));
         }
     }
 
@@ -296,24 +301,19 @@ impl Turn<'_> {
         );
     }
 
-    async fn write(&self, state: &mut State, next: VidraResourceStatus) {
-        match self.patch_status(&next).await {
+    /// Writes a status. One that could not be written is a reason to come back.
+    async fn write(&self, state: &mut State, next: VidraResourceStatus) -> Result<(), Cause> {
+        let written = self.patch_status(&next).await;
+        match &written {
             Ok(()) => state.status = next,
-            Err(cause) => {
-                warn!(
-                    resource = self.name(),
-                    reason = cause.reason,
-                    "status not written: {}",
-                    cause.message
-                );
-                self.controller.queue.add_after(
-                    self.name(),
-                    Slot::Retry,
-                    Work::reconcile(Trigger::Retry),
-                    Duration::from_secs(1),
-                );
-            }
+            Err(cause) => warn!(
+                resource = self.name(),
+                reason = cause.reason,
+                "status not written: {}",
+                cause.message
+            ),
         }
+        written
     }
 
     /// Replaces the whole status, of exactly this resource and not of one with its name.
@@ -397,8 +397,13 @@ impl Turn<'_> {
     }
 
     /// Decides when to come back: soon after a failure, and always with the next pass.
-    fn come_back(&self, state: &mut State, result: &Result<Outcome, Cause>) {
-        let causes: Vec<&Cause> = match result {
+    fn come_back(
+        &self,
+        state: &mut State,
+        result: &Result<Outcome, Cause>,
+        unwritten: Option<&Cause>,
+    ) {
+        let mut causes: Vec<&Cause> = match result {
             Err(cause) => vec![cause],
             Ok(outcome) => outcome
                 .changes
@@ -406,6 +411,7 @@ impl Turn<'_> {
                 .filter_map(|change| change.cause.as_ref())
                 .collect(),
         };
+        causes.extend(unwritten);
         state.failures = if causes.is_empty() {
             0
         } else {
