@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, header};
-use http_body_util::{BodyExt, Limited};
+use futures::stream;
+use http::{HeaderValue, Request, Response, header};
+use http_body_util::{BodyExt, Limited, StreamBody};
+use hyper::body::Incoming;
 use hyper_util::{
     client::legacy::{Client as HttpClient, connect::HttpConnector},
     rt::TokioExecutor,
@@ -23,6 +25,10 @@ pub const USER_AGENT: &str = concat!("vidra/", env!("CARGO_PKG_VERSION"));
 
 /// No answer that we ask for is larger than a page of metadata.
 const LARGEST_ANSWER: usize = 64 << 20;
+
+/// An answer that says nothing for this long is dead, unless the configuration says otherwise.
+/// Only watches are ever quiet, and the API server sends them a bookmark every minute.
+const LONGEST_SILENCE: Duration = Duration::from_mins(4);
 
 /// Something that kept us from building a client.
 #[derive(Debug, thiserror::Error)]
@@ -107,8 +113,9 @@ fn answer(parts: &http::response::Parts, bytes: &Bytes) -> Result<Reply, Failure
     Err(Failure::refused(parts.status.as_u16(), bytes, retry_after))
 }
 
-/// A client like kube's own, with two differences: Nagle's algorithm is off (it costs tens of
-/// milliseconds per heal), and nothing is retried underneath us (the queue retries).
+/// A client like kube's own, with three differences: Nagle's algorithm is off (it costs tens of
+/// milliseconds per heal), nothing is retried underneath us (the queue retries), and an answer
+/// that falls silent ends (a connection into a black hole would be listened to for ever).
 fn client(mut config: Config) -> Result<Client, kube::Error> {
     config
         .headers
@@ -118,12 +125,33 @@ fn client(mut config: Config) -> Result<Client, kube::Error> {
     connector.set_nodelay(true);
     connector.set_connect_timeout(config.connect_timeout);
     let connector = config.rustls_https_connector_with_connector(connector)?;
+    let silence = config.read_timeout.unwrap_or(LONGEST_SILENCE);
     let http = HttpClient::builder(TokioExecutor::new()).build(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
+        .map_response(move |response: Response<Incoming>| {
+            response.map(|body| until_silent(body, silence))
+        })
         .service(http);
     Ok(Client::new(service, config.default_namespace))
+}
+
+/// A body that fails when no part of it came for so long.
+fn until_silent(
+    body: Incoming,
+    silence: Duration,
+) -> impl hyper::body::Body<Data = Bytes, Error = BoxError> + Send {
+    let frames = stream::unfold(Some(body), move |body| async move {
+        let mut body = body?;
+        match tokio::time::timeout(silence, body.frame()).await {
+            Ok(None) => None,
+            Ok(Some(Ok(frame))) => Some((Ok(frame), Some(body))),
+            Ok(Some(Err(error))) => Some((Err(BoxError::from(error)), None)),
+            Err(silent) => Some((Err(BoxError::from(silent)), None)),
+        }
+    });
+    StreamBody::new(frames)
 }
