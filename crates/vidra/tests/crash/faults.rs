@@ -127,6 +127,34 @@ async fn a_watch_that_fell_silent_is_made_up_for_by_the_timer() {
 }
 
 #[tokio::test]
+async fn a_watch_of_the_resources_that_fell_silent_is_opened_anew() {
+    let rig = Rig::take().await;
+    let gate = Gate::opened();
+    let silence = Fault::Piece(Effect::Hold(gate.clone()));
+    let is_watch = |seen: &Seen| seen.is_watch() && seen.path.ends_with("/vidraresources");
+    let first = Rule::every(is_watch, silence).times(1);
+    let strikes = rig.proxy.add(first);
+    let mut config = rig.proxy.config();
+    config.read_timeout = Some(Duration::from_secs(3));
+    let _operator = rig.start_within_by(config, quick_settings());
+    let tag = unique("deaf");
+    prepare(&rig.client, &tag).await;
+    let manifest = config_map(&tag, "one", "1");
+    create(&rig.client, &tag, &manifest, json!({})).await;
+    ready(&rig.client, &tag).await;
+    assert_eq!(
+        strikes.matched(),
+        1,
+        "the first watch is still the only one"
+    );
+    gate.close();
+    let manifest = config_map(&tag, "one", "2");
+    change(&rig.client, &tag, json!({ "manifest": manifest })).await;
+    value_is(&rig.client, &tag, "one", "2").await;
+    crate::crashes::delete(&rig, &tag).await;
+}
+
+#[tokio::test]
 async fn a_hanging_call_ends_at_its_deadline_and_holds_up_nobody_else() {
     let rig = Rig::take().await;
     let _operator = rig.start_within(Settings {

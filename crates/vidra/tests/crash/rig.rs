@@ -91,10 +91,12 @@ impl Rig {
 
     /// Runs an operator in this process instead, with settings that the command line has not.
     pub(crate) fn start_within(&self, settings: Settings) -> Within {
-        Within(Some(support::Operator::start(
-            self.proxy.config(),
-            settings,
-        )))
+        self.start_within_by(self.proxy.config(), settings)
+    }
+
+    /// The same, with another way to reach the proxy.
+    pub(crate) fn start_within_by(&self, config: kube::Config, settings: Settings) -> Within {
+        Within(Some(support::Operator::start(config, settings)))
     }
 
     /// Waits until the operator is dead.
