@@ -1,6 +1,13 @@
 //! Which kinds a cluster serves, and whether they are namespaced.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use kube::{
     api::ApiResource,
@@ -51,9 +58,21 @@ impl Kinds {
 #[derive(Default)]
 pub struct Catalogue {
     state: Mutex<Option<(Instant, Arc<Kinds>)>>,
+    edition: AtomicU64,
 }
 
 impl Catalogue {
+    /// A number that grows whenever the kinds may have changed.
+    pub fn edition(&self) -> u64 {
+        self.edition.load(Ordering::Relaxed)
+    }
+
+    /// Forgets what was seen: a definition came, changed or went.
+    pub async fn forget(&self) {
+        *self.state.lock().await = None;
+        self.edition.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// The kinds as last seen, refreshed if that was long ago.
     pub async fn kinds(&self, cluster: &Cluster) -> Result<Arc<Kinds>, Failure> {
         self.at_most(cluster, LONGEST_AGE).await

@@ -60,7 +60,7 @@ impl Controller {
             match event {
                 Ok(watcher::Event::InitDone) => is_listed = true,
                 Ok(watcher::Event::Apply(_) | watcher::Event::Delete(_)) if is_listed => {
-                    self.take_definition();
+                    self.take_definition().await;
                 }
                 Ok(_) => {}
                 Err(error) => debug!(%error, "the watch of definitions begins anew"),
@@ -69,7 +69,8 @@ impl Controller {
     }
 
     /// Wakes every resource that waits for a kind.
-    fn take_definition(&self) {
+    async fn take_definition(&self) {
+        self.catalogue.forget().await;
         for kind in self.hub.state() {
             self.hub.rearm(&kind.watched.kind);
         }

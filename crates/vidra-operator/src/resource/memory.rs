@@ -92,6 +92,8 @@ pub(crate) struct State {
     pub(crate) inventory: Inventory,
     /// Its manifest, decoded.
     pub(crate) compiled: Option<Arc<Compiled>>,
+    /// The edition of the catalogue of kinds that it was decoded with.
+    pub(crate) edition: u64,
     /// The status as last written or read.
     pub(crate) status: VidraResourceStatus,
     /// Failures in a row.

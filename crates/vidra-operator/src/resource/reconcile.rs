@@ -133,10 +133,12 @@ impl Turn<'_> {
 
     async fn compile(&self, state: &mut State) -> Result<Arc<Compiled>, Cause> {
         let generation = self.resource.metadata.generation.unwrap_or_default();
+        let edition = self.controller.catalogue.edition();
+        let is_current = std::mem::replace(&mut state.edition, edition) == edition;
         let known = state
             .compiled
             .clone()
-            .filter(|known| known.generation == generation);
+            .filter(|known| is_current && known.generation == generation);
         if let Some(known) = known.filter(|known| !known.is_incomplete()) {
             return Ok(known);
         }
