@@ -12,21 +12,22 @@
 
 mod adoption;
 mod basics;
-mod dangers;
 mod conflicts;
 mod converge;
 mod corpus;
+mod dangers;
+mod kinds;
+mod drift;
+mod fights;
 mod operator;
 mod ownership;
 mod prune;
+mod quiet;
 mod refusals;
 mod rest;
 mod restart;
 mod status;
-mod drift;
-mod fights;
-mod quiet;
-mod timers;
 #[allow(dead_code, reason = "shared by all modules; each uses a part")]
 mod support;
 mod takeover;
+mod timers;
