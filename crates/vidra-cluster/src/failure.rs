@@ -188,6 +188,7 @@ fn classify(code: u16, status: &Status, causes: &[FieldCause]) -> (Class, &'stat
             (Class::Denied, "AdmissionDenied")
         }
         400 | 422 if !is_immutable(status, causes) => (Class::Invalid, "Rejected"),
+        500 if is_schema_refusal(status) => (Class::Invalid, "Rejected"),
         401 => (Class::Denied, "Unauthorized"),
         403 | 409 if is_terminating(status, causes) => (Class::Waiting, "NamespaceTerminating"),
         403 if says("exceeded quota") => (Class::Denied, "QuotaExceeded"),
@@ -214,6 +215,13 @@ fn classify(code: u16, status: &Status, causes: &[FieldCause]) -> (Class, &'stat
 fn is_too_large(code: u16, status: &Status) -> bool {
     let words = ["request is too large", "larger than max"];
     code == 413 || (code == 500 && words.iter().any(|word| status.message.contains(word)))
+}
+
+/// For an apply with a field that the kind does not have the server answers 500 as well.
+fn is_schema_refusal(status: &Status) -> bool {
+    status
+        .message
+        .contains("failed to create typed patch object")
 }
 
 fn is_terminating(status: &Status, causes: &[FieldCause]) -> bool {
@@ -300,6 +308,17 @@ mod tests {
         assert_eq!(
             refused(500, &json!({"message": "boom"})).class,
             Class::Transient
+        );
+    }
+
+    #[test]
+    fn an_unknown_field_is_not_retried_although_the_server_says_500() {
+        let body = json!({"message": "failed to create typed patch object (shop/web; /v1, \
+            Kind=ConfigMap): .datta: field not declared in schema"});
+        let failure = refused(500, &body);
+        assert_eq!(
+            (failure.class, failure.reason),
+            (Class::Invalid, "Rejected")
         );
     }
 

@@ -11,12 +11,12 @@ use vidra_core::{
         Limits, ManifestError, ManifestObject, ObjectPolicy, Scope, digest, parse, refuse_reserved,
         resolve, stamp,
     },
-    owner::OWNER_KEY_PREFIX,
+    ownership::GO_OWNED_BY,
     plan::Wanted,
 };
 
-/// Annotation keys that only Vidra may set.
-const RESERVED: [&str; 1] = [OWNER_KEY_PREFIX];
+/// Beginnings of keys that only Vidra, and the Go operator before it, may set.
+const RESERVED: [&str; 2] = ["vidra.infrahub.operators.com/owner", GO_OWNED_BY];
 
 /// One desired object.
 #[derive(Debug)]

@@ -74,7 +74,8 @@ impl Turn<'_> {
             }
             return;
         }
-        if is_ending(&noticed.0) || is_superseded(state, &key, &noticed) {
+        let is_old_news = is_superseded(state, &key, &noticed) || is_unmade(state, &key, &noticed);
+        if is_ending(&noticed.0) || is_old_news {
             return;
         }
         let wait = state
@@ -175,6 +176,12 @@ impl Turn<'_> {
 fn is_superseded(state: &State, key: &ObjectKey, noticed: &Noticed) -> bool {
     let applied_at = state.applied_at.get(key);
     matches!(noticed.0, Glimpse::Gone(None)) && applied_at.is_some_and(|at| *at > noticed.1)
+}
+
+/// A list without an object that we could not make so far is no news: its next try is planned.
+fn is_unmade(state: &State, key: &ObjectKey, noticed: &Noticed) -> bool {
+    let is_made = state.inventory.get(key).is_some_and(|it| it.uid.is_some());
+    matches!(noticed.0, Glimpse::Gone(None)) && !is_made
 }
 
 fn is_ending(glimpse: &Glimpse) -> bool {
