@@ -25,7 +25,7 @@ use vidra_lab::controlplane::{ControlPlane, shared};
 use vidra_operator::settings::Settings;
 
 /// How long anything may take before a test gives up. Generous: the machine may be busy.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A control plane with our CRDs and one running operator.
 pub(crate) struct World {
@@ -198,7 +198,7 @@ pub(crate) async fn condition(
                     .iter()
                     .any(|it| it.type_ == kind && it.status == status)
         });
-        *last.lock().unwrap() = resource.status.clone();
+        last.lock().unwrap().clone_from(&resource.status);
         said.then_some(resource)
     })
     .await;

@@ -161,8 +161,8 @@ async fn an_object_that_two_resources_of_the_go_operator_share_survives_the_firs
     let (plane, client) = plane().await;
     let namespace = plane.namespace("go").await.unwrap();
     let wanted = settings(&namespace, &json!({"key": "1"}));
-    let first = go_resource(&client, "first", &[wanted.clone()]).await;
-    go_resource(&client, "second", &[wanted.clone()]).await;
+    let first = go_resource(&client, "first", std::slice::from_ref(&wanted)).await;
+    go_resource(&client, "second", std::slice::from_ref(&wanted)).await;
     let made = go_object(
         &client,
         CONFIG_MAP,
