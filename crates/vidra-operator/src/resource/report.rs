@@ -177,14 +177,13 @@ impl Turn<'_> {
         if outcome.changes.wrote() || next.last_sync_time.is_none() {
             next.last_sync_time = Some(Time(now()));
         }
-        unsay(next, "Reconciling");
-        unsay(next, "Stalled");
         match leading(outcome) {
-            None => self.say(
-                next,
-                "Ready",
-                Saying::new(true, "Succeeded", all_good(outcome)),
-            ),
+            None => {
+                unsay(next, "Reconciling");
+                unsay(next, "Stalled");
+                let saying = Saying::new(true, "Succeeded", all_good(outcome));
+                self.say(next, "Ready", saying);
+            }
             Some(cause) => self.describe_not_ready(next, cause, &summary(outcome)),
         }
         match &outcome.held {
@@ -203,15 +202,19 @@ impl Turn<'_> {
     fn describe_failure(&self, next: &mut VidraResourceStatus, cause: &Cause) {
         next.deploy_state = Some(DeployState::Failed);
         next.last_error = Some(cause.message.clone());
-        unsay(next, "Reconciling");
-        unsay(next, "Stalled");
         self.describe_not_ready(next, cause, &cause.message);
     }
 
     fn describe_not_ready(&self, next: &mut VidraResourceStatus, cause: &Cause, message: &str) {
         self.say(next, "Ready", Saying::new(false, cause.reason, message));
         let is_stalled = cause.class == Class::Invalid;
-        let kind = if is_stalled { "Stalled" } else { "Reconciling" };
+        let (kind, other) = if is_stalled {
+            ("Stalled", "Reconciling")
+        } else {
+            ("Reconciling", "Stalled")
+        };
+        // What still holds is not taken back: its transition time would move with every try.
+        unsay(next, other);
         self.say(next, kind, Saying::new(true, cause.reason, message));
     }
 
