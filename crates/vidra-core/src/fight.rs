@@ -1,13 +1,16 @@
 //! Fights: an object that is taken from us again and again is healed with growing delay.
 //!
-//! The heat of an object rises by one with every heal and halves with every half-life. Below the
-//! threshold a heal is immediate; above it each further heal waits twice as long as the one
-//! before, up to a minute. When the other side stops, the heat decays and all is as before.
+//! The heat of an object rises by one with every heal. Below the threshold a heal is immediate;
+//! above it each further heal waits twice as long as the one before, up to a minute. Once the
+//! wait is over and nothing had to be healed, the heat halves with every half-life: when the other
+//! side stops, all is as before.
 
 use std::time::Duration;
 
 /// Heals in short order that are still taken for ordinary drift.
 const PATIENCE: f64 = 5.0;
+/// More heat would make no wait longer, but peace later.
+const HOTTEST: f64 = PATIENCE + 6.0;
 /// The time in which heat halves.
 const HALF_LIFE: Duration = Duration::from_mins(4);
 /// The longest wait between two heals.
@@ -16,26 +19,23 @@ const LONGEST_WAIT: Duration = Duration::from_mins(1);
 /// The state of one object's fight; times are given as the age of the process.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Fight {
+    /// The heat right after the last heal.
     heat: f64,
+    /// When that was.
     at: Duration,
 }
 
 impl Fight {
     /// Records a heal and answers how long the next one has to wait.
     pub fn healed(&mut self, now: Duration) -> Duration {
-        self.heat = self.heat_at(now) + 1.0;
+        self.heat = (self.heat_at(now) + 1.0).min(HOTTEST);
         self.at = now;
         self.wait(now)
     }
 
     /// How long a heal has to wait at a given time.
     pub fn wait(&self, now: Duration) -> Duration {
-        let over = self.heat_at(now) - PATIENCE;
-        if over <= 0.0 {
-            return Duration::ZERO;
-        }
-        let due = Duration::from_secs_f64(over.exp2().min(LONGEST_WAIT.as_secs_f64()));
-        (self.at + due).saturating_sub(now)
+        self.due().saturating_sub(now)
     }
 
     /// Whether this counts as a fight.
@@ -48,8 +48,17 @@ impl Fight {
         self.heat_at(now) < 0.5
     }
 
+    /// When the next heal may be.
+    fn due(&self) -> Duration {
+        let over = self.heat - PATIENCE;
+        if over <= 0.0 {
+            return self.at;
+        }
+        self.at + Duration::from_secs_f64(over.exp2().min(LONGEST_WAIT.as_secs_f64()))
+    }
+
     fn heat_at(&self, now: Duration) -> f64 {
-        let idle = now.saturating_sub(self.at).as_secs_f64();
+        let idle = now.saturating_sub(self.due()).as_secs_f64();
         self.heat * (-idle / HALF_LIFE.as_secs_f64()).exp2()
     }
 }
@@ -84,7 +93,7 @@ mod tests {
             .filter(|at| **at > Duration::from_mins(10))
             .count();
         assert!(fight.is_contended(now));
-        assert!((5..=15).contains(&late), "{late} heals in ten minutes");
+        assert!((9..=10).contains(&late), "{late} heals in ten minutes");
     }
 
     #[test]
