@@ -91,12 +91,7 @@ impl Rig {
 
     /// Runs an operator in this process instead, with settings that the command line has not.
     pub(crate) fn start_within(&self, settings: Settings) -> Within {
-        self.start_within_by(self.proxy.config(), settings)
-    }
-
-    /// The same, with another way to reach the proxy.
-    pub(crate) fn start_within_by(&self, config: kube::Config, settings: Settings) -> Within {
-        Within(Some(support::Operator::start(config, settings)))
+        Within::start(self.proxy.config(), settings)
     }
 
     /// Waits until the operator is dead.
@@ -138,6 +133,12 @@ impl Rig {
 
 /// An operator in this process; it ends when this is dropped.
 pub(crate) struct Within(Option<support::Operator>);
+
+impl Within {
+    pub(crate) fn start(config: kube::Config, settings: Settings) -> Self {
+        Self(Some(support::Operator::start(config, settings)))
+    }
+}
 
 impl Drop for Within {
     fn drop(&mut self) {
