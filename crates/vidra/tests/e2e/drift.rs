@@ -424,7 +424,11 @@ spec:
     let spec = json!({"destination": {"namespace": namespace}});
     create(&world.client, &name, manifest, spec).await;
     ready(&world.client, &name).await;
-    let api = dynamic(&world.client, ("apps", "v1", "Deployment"), Some(&namespace));
+    let api = dynamic(
+        &world.client,
+        ("apps", "v1", "Deployment"),
+        Some(&namespace),
+    );
     let good = fetch(&api, "web").await.unwrap();
     Web {
         world,
@@ -623,7 +627,13 @@ async fn an_object_that_was_deleted_and_made_again_with_other_content_is_put_rig
     if made.is_err() {
         web.merge(json!({"spec": {"replicas": 9}})).await;
     }
-    web.is_healed(&["Deployment"]).await;
+    // Not the mark: it says whether we made the object.
+    eventually("the deployment is healed", || async {
+        let live = fetch(&web.api, "web").await?;
+        (live["spec"] == web.good["spec"]).then_some(())
+    })
+    .await;
+    told(&web.world.client, &web.name, &["Deployment"]).await;
 }
 
 #[tokio::test]
@@ -702,26 +712,18 @@ pub(crate) fn manager(name: &str) -> PatchParams {
 
 /// Waits until an Event about a heal has all the words.
 pub(crate) async fn told(client: &Client, name: &str, words: &[&str]) -> String {
-    let last = std::sync::Mutex::new(Vec::new());
-    let what = format!("an Event about {name} says {words:?}");
-    let found = tokio::time::timeout(
-        PATIENCE,
-        eventually(&what, || async {
-            let notes: Vec<String> = heal_events(client, name)
-                .await
-                .into_iter()
-                .filter_map(|event| event.note)
-                .collect();
-            let found = notes
-                .iter()
-                .find(|note| words.iter().all(|word| note.contains(word)))
-                .cloned();
-            *last.lock().unwrap() = notes;
-            found
-        }),
-    )
-    .await;
-    found.unwrap_or_else(|_| panic!("never: {what}; but {:#?}", last.lock().unwrap()))
+    let start = std::time::Instant::now();
+    loop {
+        let events = heal_events(client, name).await;
+        let notes: Vec<String> = events.into_iter().filter_map(|event| event.note).collect();
+        let has_all = |note: &&String| words.iter().all(|word| note.contains(word));
+        if let Some(found) = notes.iter().find(has_all) {
+            return found.clone();
+        }
+        let is_late = start.elapsed() > PATIENCE;
+        assert!(!is_late, "no Event about {name} says {words:?}: {notes:#?}");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
 }
 
 /// The Events about heals of a resource.
