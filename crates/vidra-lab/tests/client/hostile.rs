@@ -39,11 +39,10 @@ const VALIDATION: &str =
     r#"{"detail":[{"type":"missing","loc":["body"],"msg":"Field required","input":{}}]}"#;
 const EMPTY: &str = r#"{"data":{"CoreArtifact":{"count":0,"edges":[]}}}"#;
 
-/// Bodies with HTTP 200.
+/// Bodies with HTTP 200 that are no list.
 fn bodies() -> Vec<Row> {
     let bad = |what, body: &str| (what, answer(200, body), "Unexpected", "InfrahubError");
     let other = |what, body: &str, code| (what, answer(200, body), code, "InfrahubError");
-    let twice = one("2", r#""a""#, r#""web""#).replace("}}}]", r#"}}},{"node":{"id":"a"}}]"#);
     let html = &[("content-type", "text/html")];
     vec![
         other("a web page", "<!doctype html><html></html>", "WebPage"),
@@ -85,6 +84,15 @@ fn bodies() -> Vec<Row> {
             "data twice",
             r#"{"data":{"CoreArtifact":{"count":0,"edges":[]}},"data":null}"#,
         ),
+    ]
+}
+
+/// Lists with HTTP 200 in the right form, but with something wrong in them.
+fn lists() -> Vec<Row> {
+    let bad = |what, body: &str| (what, answer(200, body), "Unexpected", "InfrahubError");
+    let other = |what, body: &str, code| (what, answer(200, body), code, "InfrahubError");
+    let twice = one("2", r#""a""#, r#""web""#).replace("}}}]", r#"}}},{"node":{"id":"a"}}]"#);
+    vec![
         bad("a negative count", &one("-1", r#""a""#, r#""web""#)),
         bad("a count in words", &one("\"1\"", r#""a""#, r#""web""#)),
         bad("a broken count", &one("1.5", r#""a""#, r#""web""#)),
@@ -280,7 +288,7 @@ fn standin() -> StandIn {
 
 #[tokio::test]
 async fn every_bad_list_is_an_error_with_its_own_name_and_passes_with_its_cause() {
-    let rows: Vec<Row> = [bodies(), statuses(), connections()].concat();
+    let rows: Vec<Row> = [bodies(), lists(), statuses(), connections()].concat();
     assert!(rows.len() >= 75, "{}", rows.len());
     let standin = standin();
     for (what, effect, code, reason) in rows {
@@ -430,7 +438,7 @@ fn everything(error: &Error) -> String {
     let mut text = format!("{error} {error:?}");
     let mut source = std::error::Error::source(error);
     while let Some(inner) = source {
-        text.push_str(&format!(" {inner} {inner:?}"));
+        text = format!("{text} {inner} {inner:?}");
         source = inner.source();
     }
     text
