@@ -106,19 +106,16 @@ impl Events {
         let api: Api<Event> = Api::namespaced(self.client.clone(), NAMESPACE);
         let uid = resource.metadata.uid.clone().unwrap_or_default();
         let told = (uid, note.reason.to_owned(), note.subject.to_owned());
-        let series = match self.counted(&told) {
-            Some(series) => {
-                count(&api, &series).await?;
-                series
-            }
-            None => {
-                let event = written(resource, note);
-                let made = api.create(&PostParams::default(), &event).await?;
-                Series {
-                    name: made.metadata.name.unwrap_or_default(),
-                    count: 1,
-                    last: Instant::now(),
-                }
+        let series = if let Some(series) = self.counted(&told) {
+            count(&api, &series).await?;
+            series
+        } else {
+            let event = written(resource, note);
+            let made = api.create(&PostParams::default(), &event).await?;
+            Series {
+                name: made.metadata.name.unwrap_or_default(),
+                count: 1,
+                last: Instant::now(),
             }
         };
         self.lock().insert(told, series);
