@@ -18,6 +18,9 @@ use vidra_core::{
 /// Beginnings of keys that only Vidra, and the Go operator before it, may set.
 const RESERVED: [&str; 2] = ["vidra.infrahub.operators.com/owner", GO_OWNED_BY];
 
+/// Many times what the deepest manifest needs, even without optimisation.
+const STACK: usize = 16 << 20;
+
 /// One desired object.
 #[derive(Debug)]
 pub(crate) struct Desired {
@@ -76,7 +79,31 @@ impl Compiled {
 }
 
 /// Decodes a manifest. Any defect refuses the whole of it.
+///
+/// Reading recurses with the nesting of the text, and how much stack a thread of the runtime has
+/// is not ours to say, so it has a thread of its own.
 pub(crate) fn compile(
+    text: &str,
+    namespace: Option<&str>,
+    (generation, precedence): (i64, i32),
+    kinds: &Kinds,
+) -> Result<Compiled, ManifestError> {
+    let decode = || decode(text, namespace, (generation, precedence), kinds);
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .name("decode".to_owned())
+            .stack_size(STACK);
+        match thread.spawn_scoped(scope, decode) {
+            Ok(thread) => thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            // No thread to be had: better here than not at all.
+            Err(_) => decode(),
+        }
+    })
+}
+
+fn decode(
     text: &str,
     namespace: Option<&str>,
     (generation, precedence): (i64, i32),
@@ -138,4 +165,24 @@ fn desired(
         policy,
         is_placed,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_deepest_manifest_does_not_need_the_stack_of_its_caller() {
+        let deep = format!("{}1{}", "{a: ".repeat(90), "}".repeat(90));
+        let text = format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a, namespace: b}}\ndata: {deep}\n"
+        );
+        let small = std::thread::Builder::new().stack_size(256 << 10);
+        let compiled = small
+            .spawn(move || {
+                compile(&text, None, (1, 0), &Kinds::default()).map(|it| it.objects.len())
+            })
+            .map(std::thread::JoinHandle::join);
+        assert!(matches!(compiled, Ok(Ok(Ok(1)))), "{compiled:?}");
+    }
 }
