@@ -64,6 +64,7 @@ async fn one_bad_object_does_not_stop_the_others_and_is_not_tried_again() {
     let counts = resource.status.as_ref().unwrap().counts.unwrap();
     assert_eq!((counts.desired, counts.applied, counts.failed), (3, 2, 1));
 
+    world.plane.audit_fence().await.unwrap();
     let mark = world.plane.audit().mark().unwrap();
     tokio::time::sleep(Duration::from_secs(4)).await;
     let writes = writes_in(world.plane, mark, &namespace).await;
@@ -190,6 +191,7 @@ async fn quota_and_admission_refusals_name_their_cause_back_off_and_recover() {
     let free = dynamic(client, ("", "v1", "Endpoints"), Some(&namespace));
     assert!(fetch(&free, "free").await.is_some());
 
+    world.plane.audit_fence().await.unwrap();
     let mark = world.plane.audit().mark().unwrap();
     tokio::time::sleep(Duration::from_secs(8)).await;
     let writes = writes_in(world.plane, mark, &namespace).await;

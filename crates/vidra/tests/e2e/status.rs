@@ -73,7 +73,7 @@ async fn the_status_tells_the_whole_story_of_a_resource() {
     change(
         client,
         &name,
-        json!({"manifest": one.clone() + &two.replace("data", "datta")}),
+        json!({"manifest": one.clone() + &two.replace("\ndata", "\ndatta")}),
     )
     .await;
     let broken = condition(client, &name, "Ready", "False").await;
@@ -189,7 +189,7 @@ async fn at_most_twenty_failures_are_listed_and_all_are_counted() {
     let name = unique("failures");
     let manifest: String = (0..30)
         .map(|number| {
-            config_map(&namespace, &format!("bad-{number}"), "x").replace("data", "datta")
+            config_map(&namespace, &format!("bad-{number}"), "x").replace("\ndata", "\ndatta")
         })
         .collect();
     create(&world.client, &name, &manifest, json!({})).await;
