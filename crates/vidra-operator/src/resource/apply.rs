@@ -1,39 +1,36 @@
 //! Applying one object: everything between "this object has to be applied" and its new entry.
 
-use std::collections::BTreeMap;
-
 use kube::api::ApiResource;
 use serde_json::Value;
 use vidra_cluster::{
     apply::{Application, Applied},
     failure::Failure,
-    part::Deletion,
 };
 use vidra_core::{
     change::{Action, Cause},
     class::Class,
     drift::{self, Attribution, attribute},
-    fields::{FieldPath, FieldsEntry},
+    fields::FieldsEntry,
     identity::ObjectKey,
     inventory::{Entry, Origin},
     manifest::{ApplyMode, strip},
     observed::Observed,
     owner::{OwnerId, Terms},
-    ownership::{Parting, co_owners, marks, may_take, origin_of, part_with, standing},
+    ownership::{may_take, origin_of, standing},
     takeover::Takeover,
 };
 
 use super::{decode::Desired, turn::Turn};
 
-/// How often an object that is being deleted to be made again is looked at.
-const RECREATE_POLLS: u32 = 40;
-
 /// One object to be applied.
 #[derive(Clone, Copy)]
-struct Job<'a> {
-    desired: &'a Desired,
-    resource: &'a ApiResource,
-    key: &'a ObjectKey,
+pub(crate) struct Job<'a> {
+    /// What it should be.
+    pub(crate) desired: &'a Desired,
+    /// How its kind is addressed.
+    pub(crate) resource: &'a ApiResource,
+    /// Which one it is.
+    pub(crate) key: &'a ObjectKey,
 }
 
 /// An object after its apply.
@@ -189,7 +186,14 @@ impl Turn<'_> {
         body
     }
 
-    fn put_mark(&self, body: &mut Value, desired: &Desired, entry: &Entry, yields: bool) {
+    /// Puts our mark on a body.
+    pub(crate) fn put_mark(
+        &self,
+        body: &mut Value,
+        desired: &Desired,
+        entry: &Entry,
+        yields: bool,
+    ) {
         let terms = Terms {
             precedence: self.policy.precedence,
             origin: entry.origin,
@@ -223,135 +227,6 @@ impl Turn<'_> {
                 .map(Some),
             None => Ok(before),
         }
-    }
-
-    /// Applies with regard to other owners of Vidra: whoever has the higher precedence decides.
-    async fn apply_shared(
-        &self,
-        application: Application<'_>,
-        job: Job<'_>,
-        entry: &Entry,
-        before: Option<&Observed>,
-    ) -> Result<(Applied, Option<Cause>), Failure> {
-        let is_shared = before.is_some_and(|live| !co_owners(live, &self.owner.id).is_empty())
-            || self.owner.sight(job.key).is_shared;
-        if application.is_forced && !is_shared {
-            return Ok((self.cluster.apply(application).await?, None));
-        }
-        let unforced = Application {
-            is_forced: false,
-            ..application
-        };
-        let failure = match self.cluster.apply(unforced).await {
-            Ok(applied) => return Ok((applied, None)),
-            Err(failure) if failure.reason == "FieldConflict" => failure,
-            Err(failure) => return Err(failure),
-        };
-        // What was known of the object is too old to decide by.
-        let Some(live) = self.cluster.look_at(job.resource, job.key).await? else {
-            return Err(failure);
-        };
-        self.settle_conflict(application, job, entry, (&live, failure))
-            .await
-    }
-
-    /// Leaves to others what they decide, and takes the rest.
-    async fn settle_conflict(
-        &self,
-        application: Application<'_>,
-        job: Job<'_>,
-        entry: &Entry,
-        (live, failure): (&Observed, Failure),
-    ) -> Result<(Applied, Option<Cause>), Failure> {
-        let stronger = self.stronger_owners(live);
-        let is_merge = job.desired.policy.apply == ApplyMode::Merge;
-        let conflicts = failure.conflicting();
-        let (left, rest): (Vec<_>, Vec<_>) = conflicts
-            .iter()
-            .partition(|(manager, _)| is_merge || stronger.contains_key(manager));
-        let mut body = application.body.clone();
-        for (_, field) in &left {
-            if let Some(path) = FieldPath::of_conflict(field, application.body) {
-                path.remove_from(&mut body);
-            }
-        }
-        let deciding = left.iter().find_map(|(manager, _)| stronger.get(manager));
-        if deciding.is_some() {
-            self.put_mark(&mut body, job.desired, entry, true);
-        }
-        let is_only_with_vidra = rest.iter().all(|(by, _)| by.starts_with("vidra/"));
-        let settled = Application {
-            body: &body,
-            is_forced: application.is_forced || is_only_with_vidra && !rest.is_empty(),
-            ..application
-        };
-        let remark = conflict_remark(deciding.map(String::as_str), &left, &rest);
-        Ok((self.cluster.apply(settled).await?, remark))
-    }
-
-    /// The field managers of other owners that decide when we want other content, with names.
-    fn stronger_owners(&self, live: &Observed) -> BTreeMap<String, String> {
-        let id = &self.owner.id;
-        marks(live)
-            .into_iter()
-            .filter(|rival| rival.is_stronger_than(self.policy.precedence, id))
-            .map(|rival| (rival.owner.field_manager(), rival.owner.name().to_owned()))
-            .collect()
-    }
-
-    /// Deletes and makes again an object whose immutable field has to change, where that is asked.
-    async fn recreate(
-        &self,
-        application: Application<'_>,
-        desired: &Desired,
-        entry: &Entry,
-        failure: &Failure,
-    ) -> Result<Applied, Cause> {
-        let key = application.key;
-        let is_asked = self.policy.recreates || desired.policy.recreate;
-        if !is_asked || vidra_core::guard::is_protected(key) {
-            return Err(immutable(failure, key));
-        }
-        let found = self.cluster.look_at(application.resource, key).await;
-        let Some(live) = found.map_err(|failure| failure.cause(key))? else {
-            return self
-                .cluster
-                .apply(application)
-                .await
-                .map_err(|failure| failure.cause(key));
-        };
-        if part_with(entry, &live, &self.owner.id) != Parting::Delete {
-            return Err(immutable(failure, key));
-        }
-        self.delete_and_wait(application, &live).await?;
-        self.cluster
-            .apply(application)
-            .await
-            .map_err(|failure| failure.cause(key))
-    }
-
-    async fn delete_and_wait(
-        &self,
-        application: Application<'_>,
-        live: &Observed,
-    ) -> Result<(), Cause> {
-        let (resource, key) = (application.resource, application.key);
-        let explain = |failure: Failure| failure.cause(key);
-        if self.cluster.delete(resource, live).await.map_err(explain)? == Deletion::Gone {
-            return Ok(());
-        }
-        for _ in 0..RECREATE_POLLS {
-            tokio::time::sleep(std::time::Duration::from_millis(250)).await;
-            match self.cluster.look_at(resource, key).await.map_err(explain)? {
-                Some(found) if found.uid == live.uid => {}
-                _ => return Ok(()),
-            }
-        }
-        Err(Cause {
-            class: Class::Waiting,
-            reason: "Terminating",
-            message: "waiting for finalizers before it can be made again".to_owned(),
-        })
     }
 
     fn explain(&self, failure: &Failure, key: &ObjectKey) -> Cause {
@@ -463,47 +338,12 @@ pub(crate) fn unknown_kind(key: &ObjectKey, desired: &Desired) -> Cause {
     }
 }
 
-fn immutable(failure: &Failure, key: &ObjectKey) -> Cause {
-    let cause = failure.cause(key);
-    let advice = "recreate it by hand, or allow it with spec.immutableFields: Recreate or the \
-                  annotation vidra.infrahub.operators.com/recreate: enabled";
-    Cause {
-        message: format!("{}; {advice}", cause.message),
-        ..cause
-    }
-}
-
 pub(crate) fn claimed(why: &str) -> Cause {
     Cause {
         class: Class::Denied,
         reason: "ClaimedByOther",
         message: format!("left untouched: {why}"),
     }
-}
-
-fn conflict_remark(
-    deciding: Option<&str>,
-    left: &[&(String, String)],
-    rest: &[&(String, String)],
-) -> Option<Cause> {
-    let remark = |reason, message| Cause {
-        class: Class::Conflict,
-        reason,
-        message,
-    };
-    let fields: Vec<&str> = left.iter().map(|(_, field)| field.as_str()).collect();
-    let fields = fields.join(", ");
-    if let Some(name) = deciding {
-        let message = format!("VidraResource {name} decides {fields}");
-        return Some(remark("PrecedenceLost", message));
-    }
-    if let Some((manager, _)) = left.first() {
-        let message = format!("{fields} left to {manager}: the annotation says ssa: Merge");
-        return Some(remark("LeftToOthers", message));
-    }
-    let (manager, _) = rest.iter().find(|(by, _)| by.starts_with("vidra/"))?;
-    let message = format!("other content is wanted by {manager}; ours decides");
-    Some(remark("PrecedenceWon", message))
 }
 
 /// What we took from somebody who is not an owner of Vidra.

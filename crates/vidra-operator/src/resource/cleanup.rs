@@ -12,7 +12,7 @@ use vidra_core::{
     ownership::co_owners,
 };
 
-use super::{memory::State, reconcile::Outcome, turn::Turn};
+use super::{memory::State, outcome::Outcome, turn::Turn};
 
 impl Turn<'_> {
     /// Makes sure that the finalizer is there before the first side effect.

@@ -8,12 +8,12 @@ use vidra_core::{
     change::{Action, Cause},
     drift::Attribution,
     identity::ObjectKey,
-    observed::Observed,
 };
 
 use super::{
     apply::Done,
     memory::{Glimpse, Noticed, State},
+    reconcile::keep,
     turn::Turn,
 };
 use crate::{
@@ -94,7 +94,7 @@ impl Turn<'_> {
                 info!(resource = self.name(), object = %key, reason = cause.reason, "heal failed");
                 healing.needs_reconcile = true;
             }
-            Some(Ok((before, done))) => self.take_healed(state, &noticed, before, &done, healing),
+            Some(Ok(done)) => self.take_healed(state, &noticed, &done, healing),
         }
     }
 
@@ -104,7 +104,7 @@ impl Turn<'_> {
         state: &State,
         key: &ObjectKey,
         noticed: &Noticed,
-    ) -> Option<Result<(Option<Observed>, Done), Cause>> {
+    ) -> Option<Result<Done, Cause>> {
         let compiled = state.compiled.clone()?;
         let desired = compiled.objects.get(key)?;
         let entry = state
@@ -116,15 +116,13 @@ impl Turn<'_> {
             Glimpse::Live(live) => Some((**live).clone()),
             Glimpse::Gone(_) => None,
         };
-        let done = self.apply(desired, entry, before.clone()).await;
-        Some(done.map(|done| (before, done)))
+        Some(self.apply(desired, entry, before).await)
     }
 
     fn take_healed(
         &self,
         state: &mut State,
         noticed: &Noticed,
-        before: Option<Observed>,
         done: &Done,
         healing: &mut Healing,
     ) {
@@ -134,7 +132,7 @@ impl Turn<'_> {
             .get(&key)
             .and_then(|entry| entry.uid.clone());
         let is_same_object = known == done.entry.uid;
-        self.keep(state, done);
+        keep(state, done);
         healing.is_changed = true;
         if done.action == Action::Skipped {
             return;
@@ -156,19 +154,19 @@ impl Turn<'_> {
         let fight = state.fights.entry(key.clone()).or_default();
         fight.0.healed(self.controller.age());
         fight.1 = by.unwrap_or_else(|| "somebody".to_owned());
-        let metrics = &self.controller.metrics;
-        metrics
-            .heals
-            .get_or_create(&OfKind {
-                kind: key.group_kind().to_string(),
-            })
-            .inc();
-        metrics
-            .heal_seconds
-            .observe(noticed.1.elapsed().as_secs_f64());
-        let what = what_happened(&key, done, before.is_some(), is_same_object);
+        self.count_heal(&key, noticed);
+        let was_seen = matches!(noticed.0, Glimpse::Live(_));
+        let what = what_happened(&key, done, was_seen, is_same_object);
         let sentence = format!("{what}; put back after {}", since(noticed.1));
         healing.healed.push(Healed { what, sentence });
+    }
+
+    fn count_heal(&self, key: &ObjectKey, noticed: &Noticed) {
+        let metrics = &self.controller.metrics;
+        let kind = key.group_kind().to_string();
+        metrics.heals.get_or_create(&OfKind { kind }).inc();
+        let seconds = noticed.1.elapsed().as_secs_f64();
+        metrics.heal_seconds.observe(seconds);
     }
 }
 

@@ -41,7 +41,7 @@ impl Controller {
                 Ok(Some(watcher::Event::InitDone)) => self.take_list(std::mem::take(&mut listed)),
                 Ok(Some(watcher::Event::Apply(guarded))) => {
                     if let Some(resource) = decoded(guarded) {
-                        self.take_change(resource, Trigger::Event);
+                        self.take_change(&resource, Trigger::Event);
                     }
                 }
                 Ok(Some(watcher::Event::Delete(guarded))) => self.take_end(&guarded.name_any()),
@@ -90,21 +90,21 @@ impl Controller {
             self.take_end(name);
         }
         for resource in listed.into_values() {
-            self.take_change(resource, Trigger::Start);
+            self.take_change(&resource, Trigger::Start);
         }
         self.is_listed.store(true, Ordering::Relaxed);
     }
 
-    fn take_change(&self, resource: Arc<VidraResource>, trigger: Trigger) {
+    fn take_change(&self, resource: &Arc<VidraResource>, trigger: Trigger) {
         let name = resource.name_any();
         let known = lock(&self.resources).insert(name.clone(), resource.clone());
         let Some(known) = known else {
             self.queue.add(&name, Work::reconcile(trigger));
             return;
         };
-        if is_requested(&known, &resource) {
+        if is_requested(&known, resource) {
             self.queue.add(&name, Work::reconcile(Trigger::Request));
-        } else if is_changed(&known, &resource) {
+        } else if is_changed(&known, resource) {
             self.queue.add(&name, Work::reconcile(Trigger::Event));
         }
     }

@@ -11,15 +11,22 @@
 
 mod apply;
 mod cleanup;
+mod compile;
 mod decode;
+mod describe;
+mod examine;
 mod heal;
 mod intake;
 mod live;
+mod look;
 mod memory;
+mod outcome;
 mod policy;
 mod prune;
 mod reconcile;
+mod recreate;
 mod report;
+mod sharing;
 mod status;
 mod turn;
 
@@ -269,7 +276,7 @@ impl Turn<'_> {
             })
         });
         if is_over {
-            self.report_end(result.unwrap_or_default()).await;
+            self.report_end(&result.unwrap_or_default());
         } else {
             let mut triggers = work.triggers;
             triggers.merge(vidra_core::trigger::TriggerSet::of(Trigger::Event));

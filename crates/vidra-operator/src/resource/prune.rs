@@ -19,10 +19,7 @@ use vidra_core::{
 };
 
 use super::{
-    decode::Compiled,
-    memory::State,
-    reconcile::{CONCURRENCY, Outcome},
-    turn::Turn,
+    decode::Compiled, memory::State, outcome::Outcome, reconcile::CONCURRENCY, turn::Turn,
 };
 
 /// An object that changes while we look is looked at again this often.
@@ -42,6 +39,13 @@ pub(crate) enum Parted {
     Survives(Cause),
 }
 
+impl Parted {
+    /// Whether the object stays, and not only until its finalizers are done.
+    fn is_refused(&self) -> bool {
+        matches!(self, Self::Survives(cause) if cause.reason != "Terminating")
+    }
+}
+
 impl Turn<'_> {
     /// Parts with stale objects, as far as the guard lets it.
     ///
@@ -51,13 +55,13 @@ impl Turn<'_> {
         &self,
         state: &mut State,
         compiled: &Compiled,
-        stale: Vec<ObjectKey>,
+        unwanted: Vec<ObjectKey>,
         outcome: &mut Outcome,
     ) {
-        if stale.is_empty() || !self.policy.prunes {
+        if unwanted.is_empty() || !self.policy.prunes {
             return;
         }
-        let (candidates, spared) = spare_namespaces(stale, &compiled.wanted());
+        let (candidates, spared) = spare_namespaces(unwanted, &compiled.wanted());
         for key in spared {
             outcome
                 .remarks
@@ -109,8 +113,15 @@ impl Turn<'_> {
                 })
                 .collect();
             let mut results = stream::iter(jobs).buffered(CONCURRENCY);
+            let mut is_refused = false;
             while let Some((key, parted)) = results.next().await {
+                is_refused |= parted.is_refused();
                 take_parted(state, key, parted, outcome);
+            }
+            // What is left may live in a Namespace, or be of a kind, that would come next: deleting
+            // that would delete it after all.
+            if is_refused {
+                return;
             }
         }
     }
@@ -144,7 +155,7 @@ impl Turn<'_> {
                 other => return other,
             }
         }
-        Err(refused.unwrap_or_else(|| Failure::contended()))
+        Err(refused.unwrap_or_else(Failure::contended))
     }
 
     async fn part_with_live(
@@ -183,12 +194,13 @@ impl Turn<'_> {
     fn parting(&self, entry: &Entry, live: &Observed) -> Parting {
         let parting = part_with(entry, live, &self.owner.id);
         let is_namespace = entry.key.group.is_empty() && entry.key.kind == "Namespace";
-        if parting == Parting::Delete && is_namespace {
-            if let Some(other) = self.controller.other_tenant(self.name(), &entry.key.name) {
-                return Parting::Release {
-                    why: format!("VidraResource {other} has objects in it"),
-                };
-            }
+        if parting == Parting::Delete
+            && is_namespace
+            && let Some(other) = self.controller.other_tenant(self.name(), &entry.key.name)
+        {
+            return Parting::Release {
+                why: format!("VidraResource {other} has objects in it"),
+            };
         }
         parting
     }

@@ -2,27 +2,25 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 use vidra_api::{
-    State as DeployState, VidraResourceStatus,
-    names::{RECONCILE_REQUESTED_AT_ANNOTATION, RELEASE_PRUNE_ANNOTATION},
+    State as DeployState, VidraResourceStatus, names::RECONCILE_REQUESTED_AT_ANNOTATION,
 };
 use vidra_core::{
     change::{Action, Cause},
-    class::Class,
     inventory::Inventory,
     schedule::retry_after,
     trigger::{Trigger, TriggerSet},
 };
 
 use super::{
+    describe::now,
     heal::Healing,
     memory::State,
-    reconcile::Outcome,
-    status::{self, Saying, leading, put_inventory, put_outcome, say, summary, unsay},
+    outcome::Outcome,
+    status::{self, Saying, leading, put_inventory, summary, unsay},
     turn::Turn,
 };
 use crate::{
@@ -30,9 +28,6 @@ use crate::{
     metrics::{Ended, Happened},
     queue::{Slot, Work},
 };
-
-/// How often objects are looked at whose kind cannot be watched.
-const BLIND_POLL: Duration = Duration::from_mins(1);
 
 impl Turn<'_> {
     /// Reports the end of a reconcile, whichever way it ended.
@@ -140,7 +135,7 @@ impl Turn<'_> {
     }
 
     /// Reports the end of a resource. Its status goes with it, so only the log line is left.
-    pub(crate) async fn report_end(&self, outcome: Outcome) {
+    pub(crate) fn report_end(&self, outcome: &Outcome) {
         let deleted = outcome.changes.count(Action::Deleted);
         let left = outcome.changes.count(Action::Skipped);
         info!(
@@ -170,138 +165,6 @@ impl Turn<'_> {
                 .queue
                 .add_after(self.name(), Slot::Retry, work, Duration::from_secs(1));
         }
-    }
-
-    fn describe(&self, next: &mut VidraResourceStatus, state: &mut State, outcome: &Outcome) {
-        put_outcome(next, outcome, &state.inventory);
-        if outcome.changes.wrote() || next.last_sync_time.is_none() {
-            next.last_sync_time = Some(Time(now()));
-        }
-        match leading(outcome) {
-            None => {
-                unsay(next, "Reconciling");
-                unsay(next, "Stalled");
-                let saying = Saying::new(true, "Succeeded", all_good(outcome));
-                self.say(next, "Ready", saying);
-            }
-            Some(cause) => self.describe_not_ready(next, cause, &summary(outcome)),
-        }
-        match &outcome.held {
-            None => unsay(next, "PruneHeld"),
-            Some(held) => {
-                let message = format!(
-                    "{}; to delete them annotate {RELEASE_PRUNE_ANNOTATION}={}",
-                    held.why, held.hash
-                );
-                self.say(next, "PruneHeld", Saying::new(true, "PruneHeld", message));
-            }
-        }
-        self.describe_ownership(next, state);
-    }
-
-    fn describe_failure(&self, next: &mut VidraResourceStatus, cause: &Cause) {
-        next.deploy_state = Some(DeployState::Failed);
-        next.last_error = Some(cause.message.clone());
-        self.describe_not_ready(next, cause, &cause.message);
-    }
-
-    fn describe_not_ready(&self, next: &mut VidraResourceStatus, cause: &Cause, message: &str) {
-        self.say(next, "Ready", Saying::new(false, cause.reason, message));
-        let is_stalled = cause.class == Class::Invalid;
-        let (kind, other) = if is_stalled {
-            ("Stalled", "Reconciling")
-        } else {
-            ("Reconciling", "Stalled")
-        };
-        // What still holds is not taken back: its transition time would move with every try.
-        unsay(next, other);
-        self.say(next, kind, Saying::new(true, cause.reason, message));
-    }
-
-    /// Names other owners and other tools that want or claim objects of this manifest.
-    fn describe_ownership(&self, next: &mut VidraResourceStatus, state: &State) {
-        let claimed: Vec<String> = next
-            .failures
-            .iter()
-            .filter(|failure| failure.reason == "ClaimedByOther")
-            .map(|failure| format!("{}: {}", failure.object, failure.message))
-            .collect();
-        let contested: Vec<String> = state
-            .inventory
-            .iter()
-            .filter_map(|entry| {
-                let sentence = self.owner.sight(&entry.key).rivalry.sentence()?;
-                Some(format!("{}: {sentence}", entry.key))
-            })
-            .collect();
-        let reason = match (claimed.is_empty(), contested.is_empty()) {
-            (true, true) => {
-                unsay(next, "OwnershipConflict");
-                return;
-            }
-            (false, _) => "ClaimedByOther",
-            (true, false) => "DifferentContent",
-        };
-        let saying = Saying::new(true, reason, listed(&[claimed, contested].concat()));
-        self.say(next, "OwnershipConflict", saying);
-    }
-
-    fn describe_contention(&self, next: &mut VidraResourceStatus, state: &mut State) {
-        let age = self.controller.age();
-        state
-            .fights
-            .retain(|_, (fight, _)| !fight.is_forgotten(age));
-        let fought: Vec<String> = state
-            .fights
-            .iter()
-            .filter(|(_, (fight, _))| fight.is_contended(age))
-            .map(|(key, (_, by))| format!("{key} is changed again and again by {by}"))
-            .collect();
-        if fought.is_empty() {
-            unsay(next, "Contended");
-            return;
-        }
-        let message = format!("{}; it is put back with growing delay", fought.join("; "));
-        self.say(next, "Contended", Saying::new(true, "Contended", message));
-        // Look again when the heat may have gone, so that the condition goes by itself.
-        let work = Work::reconcile(Trigger::Timer);
-        self.controller
-            .queue
-            .add_after(self.name(), Slot::Look, work, Duration::from_mins(2));
-    }
-
-    /// Says which kinds cannot be watched: their drift is found by the timer alone.
-    fn describe_sight(&self, next: &mut VidraResourceStatus, state: &State) {
-        let kinds = state
-            .compiled
-            .as_ref()
-            .map(|compiled| compiled.kinds())
-            .unwrap_or_default();
-        let blind = if self.follows_events() {
-            self.controller.blind_among(&kinds)
-        } else {
-            Vec::new()
-        };
-        if blind.is_empty() {
-            unsay(next, "Watching");
-            return;
-        }
-        let message = format!("{}; changes are found by the timer only", blind.join("; "));
-        self.say(next, "Watching", Saying::new(false, "NotWatched", message));
-        let work = Work::reconcile(Trigger::Timer);
-        self.controller
-            .queue
-            .add_after(self.name(), Slot::Look, work, BLIND_POLL);
-    }
-
-    fn say(&self, next: &mut VidraResourceStatus, kind: &str, saying: Saying) {
-        say(
-            next,
-            kind,
-            self.resource.metadata.generation.unwrap_or_default(),
-            now(),
-            saying,
-        );
     }
 
     /// Writes a status. One that could not be written is a reason to come back.
@@ -450,24 +313,6 @@ impl Turn<'_> {
     }
 }
 
-/// The first sentences of many, and how many more there are.
-fn listed(sentences: &[String]) -> String {
-    const SHOWN: usize = 10;
-    let shown = sentences.iter().take(SHOWN).cloned().collect::<Vec<_>>();
-    let mut text = shown.join("; ");
-    if let Some(more) = sentences.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-        text.push_str(&format!("; and {more} more"));
-    }
-    text
-}
-
-fn all_good(outcome: &Outcome) -> String {
-    match outcome.desired {
-        1 => "1 object is as desired".to_owned(),
-        count => format!("{count} objects are as desired"),
-    }
-}
-
 fn counted(outcome: &Outcome) -> String {
     let actions = [
         Action::Created,
@@ -483,9 +328,4 @@ fn counted(outcome: &Outcome) -> String {
         })
         .collect();
     format!("{} of {} objects", parts.join(", "), status::total(outcome))
-}
-
-fn now() -> Timestamp {
-    // Full seconds: that is all that the API keeps, and what is read back must compare equal.
-    Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default()
 }

@@ -14,7 +14,7 @@ use vidra_core::{
     inventory::{Inventory, Origin},
 };
 
-use super::reconcile::Outcome;
+use super::outcome::Outcome;
 
 /// `managedResources` shows at most this many objects; the inventory is complete.
 const SHOWN_RESOURCES: usize = 1_000;
