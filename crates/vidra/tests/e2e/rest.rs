@@ -39,11 +39,12 @@ fn documents(namespace: &str, owner: usize) -> String {
         text += &head("v1", "ServiceAccount");
         text += &head("rbac.authorization.k8s.io/v1", "Role");
         text += "rules: [{apiGroups: [\"\"], resources: [pods], verbs: [get]}]\n";
-        text += &head("rbac.authorization.k8s.io/v1", "RoleBinding");
-        text += &format!(
+        let binding = format!(
             "roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: {name}}}\n\
              subjects: [{{kind: ServiceAccount, name: {name}}}]\n"
         );
+        text += &head("rbac.authorization.k8s.io/v1", "RoleBinding");
+        text += &binding;
         text += &head("apps/v1", "Deployment");
         text += "spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, \
                  spec: {containers: [{name: c, image: registry.example/c:1}]}}}\n";
