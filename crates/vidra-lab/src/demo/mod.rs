@@ -38,10 +38,15 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         told = told => told.context("the demo stopped")?,
         pressed = tokio::signal::ctrl_c() => return pressed.context("cannot wait for Ctrl-C"),
     };
-    say(&format!("\nAll of it worked, in {:.1} s.", start.elapsed().as_secs_f64()));
+    say(&format!(
+        "\nAll of it worked, in {:.1} s.",
+        start.elapsed().as_secs_f64()
+    ));
     if !options.once {
         stage.invite();
-        tokio::signal::ctrl_c().await.context("cannot wait for Ctrl-C")?;
+        tokio::signal::ctrl_c()
+            .await
+            .context("cannot wait for Ctrl-C")?;
     }
     stage.strike().await;
     Ok(())

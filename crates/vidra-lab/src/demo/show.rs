@@ -9,12 +9,17 @@ use std::{
 use anyhow::bail;
 
 /// How long a step may take before the demo gives up on it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Prints a line.
 pub fn say(line: &str) {
     // Nobody is left to be told when standard output is closed.
     let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+/// Says what was done or seen in the current step.
+pub(super) fn detail(text: impl Display) {
+    say(&format!("    {text}"));
 }
 
 /// Numbers the steps and times them.
@@ -29,32 +34,23 @@ impl Show {
         self.steps += 1;
         say(&format!("\n{:>2}. {title}", self.steps));
     }
+}
 
-    /// Says what was done or seen in the current step.
-    pub(super) fn detail(&self, text: impl Display) {
-        say(&format!("    {text}"));
-    }
-
-    /// Waits until a probe answers, and says how long it took.
-    pub(super) async fn see<T, F>(
-        &self,
-        what: &str,
-        mut probe: impl FnMut() -> F,
-    ) -> anyhow::Result<T>
-    where
-        F: Future<Output = anyhow::Result<Option<T>>>,
-    {
-        let start = Instant::now();
-        loop {
-            if let Some(found) = probe().await? {
-                self.detail(format_args!("{what:<58} {:>7.1} ms", millis(start)));
-                return Ok(found);
-            }
-            if start.elapsed() > PATIENCE {
-                bail!("waited {} s in vain: {what}", PATIENCE.as_secs());
-            }
-            tokio::time::sleep(Duration::from_millis(1)).await;
+/// Waits until a probe answers, and says how long it took.
+pub(super) async fn see<T, F>(what: &str, mut probe: impl FnMut() -> F) -> anyhow::Result<T>
+where
+    F: Future<Output = anyhow::Result<Option<T>>>,
+{
+    let start = Instant::now();
+    loop {
+        if let Some(found) = probe().await? {
+            detail(format_args!("{what:<58} {:>7.1} ms", millis(start)));
+            return Ok(found);
         }
+        if start.elapsed() > PATIENCE {
+            bail!("waited {} s in vain: {what}", PATIENCE.as_secs());
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 

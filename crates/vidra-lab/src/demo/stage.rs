@@ -15,7 +15,7 @@ use vidra_cluster::connect::Cluster;
 use vidra_core::identity::ClusterId;
 use vidra_operator::settings::Settings;
 
-use super::show::{Show, say};
+use super::show::{Show, detail, say};
 use crate::{controlplane::ControlPlane, standin::StandIn};
 
 /// Everything that is running.
@@ -34,20 +34,32 @@ impl Stage {
         let client = plane.client()?;
         show.step("Raise an Infrahub stand-in");
         let standin = StandIn::start()?;
-        show.detail(format_args!("{} behaves like Infrahub 1.4.13", standin.url()));
+        detail(format_args!(
+            "{} behaves like Infrahub 1.4.13",
+            standin.url()
+        ));
         show.step("Install the two kinds");
-        install(&client, show).await?;
+        install(&client).await?;
         show.step("Start the operator");
         let cancel = CancellationToken::new();
         let operator = start_operator(&plane, cancel.clone())?;
-        show.detail("it watches VidraResources and, by metadata only, every kind that they contain");
-        Ok(Self { plane, standin, client, cancel, operator })
+        detail("it watches VidraResources and, by metadata only, every kind that they contain");
+        Ok(Self {
+            plane,
+            standin,
+            client,
+            cancel,
+            operator,
+        })
     }
 
     /// Says how to look around.
     pub(super) fn invite(&self) {
         say("\nEverything stays up until Ctrl-C. Look around:");
-        say(&format!("    export KUBECONFIG={}", self.plane.kubeconfig().display()));
+        say(&format!(
+            "    export KUBECONFIG={}",
+            self.plane.kubeconfig().display()
+        ));
         say("    kubectl get vidra          # both kinds");
         say("    kubectl -n demo get all    # what they made; edit or delete something");
         say(&format!("    API server  {}", self.plane.url()));
@@ -63,7 +75,7 @@ impl Stage {
 
 async fn raise_control_plane(show: &mut Show) -> anyhow::Result<ControlPlane> {
     show.step("Raise a real control plane");
-    show.detail("etcd, kube-apiserver and kube-controller-manager (the first time: fetched or built)");
+    detail("etcd, kube-apiserver and kube-controller-manager (the first time: fetched or built)");
     let start = Instant::now();
     let plane = ControlPlane::builder()
         .controllers(&["garbage-collector-controller", "namespace-controller"])
@@ -71,27 +83,36 @@ async fn raise_control_plane(show: &mut Show) -> anyhow::Result<ControlPlane> {
         .await?;
     let version = plane.client()?.apiserver_version().await?.git_version;
     let seconds = start.elapsed().as_secs_f64();
-    show.detail(format_args!("Kubernetes {version} at {} after {seconds:.1} s", plane.url()));
+    detail(format_args!(
+        "Kubernetes {version} at {} after {seconds:.1} s",
+        plane.url()
+    ));
     Ok(plane)
 }
 
-async fn install(client: &Client, show: &Show) -> anyhow::Result<()> {
+async fn install(client: &Client) -> anyhow::Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     for definition in vidra_api::crds() {
         let name = definition.metadata.name.clone().unwrap_or_default();
         let params = PatchParams::apply("vidra-demo").force();
-        api.patch(&name, &params, &Patch::Apply(&definition)).await?;
+        api.patch(&name, &params, &Patch::Apply(&definition))
+            .await?;
         let established = await_condition(api.clone(), &name, is_crd_established());
         tokio::time::timeout(Duration::from_secs(30), established)
             .await
             .with_context(|| format!("{name} was not established"))??;
-        show.detail(name);
+        detail(name);
     }
     Ok(())
 }
 
-fn start_operator(plane: &ControlPlane, cancel: CancellationToken) -> anyhow::Result<JoinHandle<()>> {
+fn start_operator(
+    plane: &ControlPlane,
+    cancel: CancellationToken,
+) -> anyhow::Result<JoinHandle<()>> {
     let settings = Settings::default();
     let cluster = Cluster::connect(ClusterId::local(), plane.config(), settings.call_timeout)?;
-    Ok(tokio::spawn(vidra_operator::run_on(cluster, settings, cancel)))
+    Ok(tokio::spawn(vidra_operator::run_on(
+        cluster, settings, cancel,
+    )))
 }

@@ -12,7 +12,10 @@ use kube::{
 use serde_json::json;
 use vidra_api::{InfrahubSync, VidraResource};
 
-use super::{show::Show, stage::Stage};
+use super::{
+    show::{Show, detail, see},
+    stage::Stage,
+};
 
 /// The artifact that Infrahub renders for every web server.
 const ARTIFACT: &str = "webserver-manifest";
@@ -39,65 +42,105 @@ impl Story<'_> {
         show.step("Infrahub renders two artifacts; they become objects");
         self.create_namespace_and_sync().await?;
         for (target, replicas) in [("web-a", 2), ("web-b", 1)] {
-            self.render(target, &manifest(target, replicas, "hello")).await?;
+            self.render(target, &manifest(target, replicas, "hello"))
+                .await?;
         }
         for target in ["web-a", "web-b"] {
-            show.see(&format!("VidraResource {target} is Ready"), || self.is_ready(target)).await?;
+            see(&format!("VidraResource {target} is Ready"), || {
+                self.is_ready(target)
+            })
+            .await?;
         }
-        show.see("Deployment, Service and ConfigMap of each are there", || self.has_maps(2)).await?;
+        see(
+            "Deployment, Service and ConfigMap of each are there",
+            || self.has_maps(2),
+        )
+        .await?;
         Ok(())
     }
 
     async fn edits_are_undone(&self, show: &mut Show) -> anyhow::Result<()> {
         show.step("Somebody edits an object behind its back");
         let scale = json!({"spec": {"replicas": 9}});
-        let params = PatchParams { field_manager: Some("kubectl-edit".into()), ..PatchParams::default() };
-        self.deployments().patch("web-a", &params, &Patch::Merge(&scale)).await?;
-        show.detail("kubectl-edit sets spec.replicas of web-a to 9");
-        show.see("spec.replicas is 2 again", || self.has_replicas("web-a", 2)).await?;
-        let note = show.see("the Event says what happened", || self.event("Healed", "replicas")).await?;
-        show.detail(note);
+        let params = PatchParams {
+            field_manager: Some("kubectl-edit".into()),
+            ..PatchParams::default()
+        };
+        self.deployments()
+            .patch("web-a", &params, &Patch::Merge(&scale))
+            .await?;
+        detail("kubectl-edit sets spec.replicas of web-a to 9");
+        see("spec.replicas is 2 again", || self.has_replicas("web-a", 2)).await?;
+        let note = see("the Event says what happened", || {
+            self.event("Healed", "replicas")
+        })
+        .await?;
+        detail(note);
         Ok(())
     }
 
     async fn deletions_are_undone(&self, show: &mut Show) -> anyhow::Result<()> {
         show.step("Somebody deletes an object");
-        self.maps().delete("web-a", &DeleteParams::default()).await?;
-        show.see("ConfigMap web-a is back", || self.greets("web-a", "hello")).await?;
+        self.maps()
+            .delete("web-a", &DeleteParams::default())
+            .await?;
+        see("ConfigMap web-a is back", || self.greets("web-a", "hello")).await?;
         Ok(())
     }
 
     async fn a_change_is_rolled_out(&self, show: &mut Show) -> anyhow::Result<()> {
         show.step("The artifact of web-a changes in Infrahub");
-        self.render("web-a", &manifest("web-a", 3, "good morning")).await?;
-        show.see("ConfigMap web-a has the new text", || self.greets("web-a", "good morning")).await?;
-        show.see("Deployment web-a has 3 replicas", || self.has_replicas("web-a", 3)).await?;
+        self.render("web-a", &manifest("web-a", 3, "good morning"))
+            .await?;
+        see("ConfigMap web-a has the new text", || {
+            self.greets("web-a", "good morning")
+        })
+        .await?;
+        see("Deployment web-a has 3 replicas", || {
+            self.has_replicas("web-a", 3)
+        })
+        .await?;
         Ok(())
     }
 
     async fn what_disappears_is_pruned(&self, show: &mut Show) -> anyhow::Result<()> {
         show.step("The artifact of web-b disappears");
-        self.resources().delete("web-b", &DeleteParams::default()).await?;
-        show.see("its objects are pruned", || self.has_maps(1)).await?;
-        show.see("those of web-a are untouched", || self.greets("web-a", "good morning")).await?;
+        self.resources()
+            .delete("web-b", &DeleteParams::default())
+            .await?;
+        see("its objects are pruned", || self.has_maps(1)).await?;
+        see("those of web-a are untouched", || {
+            self.greets("web-a", "good morning")
+        })
+        .await?;
         Ok(())
     }
 
     async fn nothing_is_deleted_by_mistake(&self, show: &mut Show) -> anyhow::Result<()> {
         show.step("A broken artifact deletes nothing");
         self.render("web-a", "kind: Deployment\n").await?;
-        let why = show.see("the condition says why", || self.ready_says("web-a", "False")).await?;
-        show.detail(why.lines().next().unwrap_or_default());
-        show.see("ConfigMap web-a is still there", || self.greets("web-a", "good morning")).await?;
-        self.render("web-a", &manifest("web-a", 3, "good morning")).await?;
-        show.see("a good one makes it Ready again", || self.is_ready("web-a")).await?;
+        let why = see("the condition says why", || {
+            self.ready_says("web-a", "False")
+        })
+        .await?;
+        detail(why.lines().next().unwrap_or_default());
+        see("ConfigMap web-a is still there", || {
+            self.greets("web-a", "good morning")
+        })
+        .await?;
+        self.render("web-a", &manifest("web-a", 3, "good morning"))
+            .await?;
+        see("a good one makes it Ready again", || self.is_ready("web-a")).await?;
         Ok(())
     }
 
     async fn create_namespace_and_sync(&self) -> anyhow::Result<()> {
-        let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}}))?;
+        let namespace: Namespace =
+            serde_json::from_value(json!({"metadata": {"name": NAMESPACE}}))?;
         let namespaces: Api<Namespace> = Api::all(self.stage.client.clone());
-        namespaces.create(&PostParams::default(), &namespace).await?;
+        namespaces
+            .create(&PostParams::default(), &namespace)
+            .await?;
         let sync: InfrahubSync = serde_json::from_value(json!({
             "apiVersion": "infrahub.operators.com/v1alpha1", "kind": "InfrahubSync",
             "metadata": {"name": "web"},
@@ -114,8 +157,16 @@ impl Story<'_> {
     /// Renders in Infrahub and hands the artifact to the operator. There is no controller of
     /// `InfrahubSync` yet, so the demo does that part itself.
     async fn render(&self, target: &str, content: &str) -> anyhow::Result<()> {
-        let rendered = self.stage.standin.artifact(ARTIFACT).target(target).content(content).ready();
-        let storage = rendered.storage_id.context("a ready artifact has content")?;
+        let rendered = self
+            .stage
+            .standin
+            .artifact(ARTIFACT)
+            .target(target)
+            .content(content)
+            .ready();
+        let storage = rendered
+            .storage_id
+            .context("a ready artifact has content")?;
         let url = format!("{}/api/storage/object/{storage}", self.stage.standin.url());
         let manifest = reqwest::get(url).await?.error_for_status()?.text().await?;
         let resource = json!({
@@ -124,7 +175,9 @@ impl Story<'_> {
             "spec": {"destination": {"namespace": NAMESPACE}, "manifest": manifest},
         });
         let params = PatchParams::apply("vidra-demo").force();
-        self.resources().patch(target, &params, &Patch::Apply(&resource)).await?;
+        self.resources()
+            .patch(target, &params, &Patch::Apply(&resource))
+            .await?;
         Ok(())
     }
 
@@ -148,15 +201,23 @@ impl Story<'_> {
     async fn ready_says(&self, name: &str, status: &str) -> anyhow::Result<Option<String>> {
         let resource = self.resources().get(name).await?;
         let generation = resource.metadata.generation;
-        let conditions = resource.status.map(|status| status.conditions).unwrap_or_default();
+        let conditions = resource
+            .status
+            .map(|status| status.conditions)
+            .unwrap_or_default();
         let ready = conditions.into_iter().find(|known| {
-            known.type_ == "Ready" && known.status == status && known.observed_generation == generation
+            known.type_ == "Ready"
+                && known.status == status
+                && known.observed_generation == generation
         });
         Ok(ready.map(|condition| condition.message))
     }
 
     async fn has_maps(&self, count: usize) -> anyhow::Result<Option<()>> {
-        let found = self.maps().list(&ListParams::default().labels("managed-by=vidra")).await?;
+        let found = self
+            .maps()
+            .list(&ListParams::default().labels("managed-by=vidra"))
+            .await?;
         Ok((found.items.len() == count).then_some(()))
     }
 
@@ -175,7 +236,10 @@ impl Story<'_> {
     async fn event(&self, reason: &str, word: &str) -> anyhow::Result<Option<String>> {
         let events: Api<Event> = Api::all(self.stage.client.clone());
         let found = events.list(&ListParams::default()).await?;
-        let mut told = found.items.into_iter().filter(|event| event.reason.as_deref() == Some(reason));
+        let mut told = found
+            .items
+            .into_iter()
+            .filter(|event| event.reason.as_deref() == Some(reason));
         let note = told.find_map(|event| event.message.filter(|note| note.contains(word)));
         Ok(note)
     }

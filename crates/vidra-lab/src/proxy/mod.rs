@@ -88,7 +88,7 @@ impl FaultProxy {
             .enable_all()
             .build()
             .map_err(ProxyError::Runtime)?;
-        let shared = Arc::new(Shared::new(plane.config(), &token).map_err(connect)?);
+        let shared = Arc::new(Shared::new(&plane.config(), &token).map_err(connect)?);
         runtime.spawn(serve::run(listener, identity.acceptor, shared.clone()));
         let kubeconfig = plane
             .directory()

@@ -39,7 +39,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(config: kube::Config, token: &str) -> Result<Self, kube::Error> {
+    pub(super) fn new(config: &kube::Config, token: &str) -> Result<Self, kube::Error> {
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
         connector.set_nodelay(true);

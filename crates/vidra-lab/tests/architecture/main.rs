@@ -16,10 +16,34 @@ use std::{
 /// Each of our crates, the crates of ours it may use, and foreign crates that must not be
 /// anywhere below it.
 const RULES: [(&str, &[&str], &[&str]); 7] = [
-    ("vidra-api", &[], &["tokio", "kube-client", "reqwest", "hyper"]),
-    ("vidra-core", &[], &["tokio", "kube", "kube-core", "reqwest", "hyper", "rand", "k8s-openapi"]),
-    ("vidra-infrahub", &["vidra-core"], &["kube", "kube-client", "kube-core", "k8s-openapi"]),
-    ("vidra-cluster", &["vidra-api", "vidra-core"], &["reqwest", "axum"]),
+    (
+        "vidra-api",
+        &[],
+        &["tokio", "kube-client", "reqwest", "hyper"],
+    ),
+    (
+        "vidra-core",
+        &[],
+        &[
+            "tokio",
+            "kube",
+            "kube-core",
+            "reqwest",
+            "hyper",
+            "rand",
+            "k8s-openapi",
+        ],
+    ),
+    (
+        "vidra-infrahub",
+        &["vidra-core"],
+        &["kube", "kube-client", "kube-core", "k8s-openapi"],
+    ),
+    (
+        "vidra-cluster",
+        &["vidra-api", "vidra-core"],
+        &["reqwest", "axum"],
+    ),
     (
         "vidra-operator",
         &["vidra-api", "vidra-cluster", "vidra-core", "vidra-infrahub"],
@@ -27,12 +51,24 @@ const RULES: [(&str, &[&str], &[&str]); 7] = [
     ),
     (
         "vidra",
-        &["vidra-api", "vidra-cluster", "vidra-core", "vidra-infrahub", "vidra-operator"],
+        &[
+            "vidra-api",
+            "vidra-cluster",
+            "vidra-core",
+            "vidra-infrahub",
+            "vidra-operator",
+        ],
         &["vidra-lab", "rcgen"],
     ),
     (
         "vidra-lab",
-        &["vidra-api", "vidra-cluster", "vidra-core", "vidra-infrahub", "vidra-operator"],
+        &[
+            "vidra-api",
+            "vidra-cluster",
+            "vidra-core",
+            "vidra-infrahub",
+            "vidra-operator",
+        ],
         &[],
     ),
 ];
@@ -53,9 +89,22 @@ const IMPURE: [&str; 9] = [
 /// Everything below a crate that is not only for its tests, with the features that it asks for
 /// itself: what its neighbours ask for does not count.
 fn below(name: &str) -> BTreeSet<String> {
-    let text = cargo(&["tree", "--package", name, "--edges", "normal,build", "--prefix", "none"]);
-    let names = text.lines().filter_map(|line| line.split_whitespace().next());
-    names.filter(|found| *found != name).map(ToOwned::to_owned).collect()
+    let text = cargo(&[
+        "tree",
+        "--package",
+        name,
+        "--edges",
+        "normal,build",
+        "--prefix",
+        "none",
+    ]);
+    let names = text
+        .lines()
+        .filter_map(|line| line.split_whitespace().next());
+    names
+        .filter(|found| *found != name)
+        .map(ToOwned::to_owned)
+        .collect()
 }
 
 fn cargo(arguments: &[&str]) -> String {
@@ -65,7 +114,11 @@ fn cargo(arguments: &[&str]) -> String {
         .current_dir(workspace())
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -76,8 +129,9 @@ fn workspace() -> PathBuf {
 #[test]
 fn every_crate_of_the_workspace_has_a_rule() {
     let crates = std::fs::read_dir(workspace().join("crates")).unwrap();
-    let found: BTreeSet<String> =
-        crates.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let found: BTreeSet<String> = crates
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     let ruled: BTreeSet<String> = RULES.iter().map(|(name, ..)| (*name).to_owned()).collect();
     assert_eq!(found, ruled);
 }
@@ -86,7 +140,10 @@ fn every_crate_of_the_workspace_has_a_rule() {
 fn dependencies_point_downwards_only() {
     for (name, allowed, _) in RULES {
         for used in below(name).iter().filter(|used| used.starts_with("vidra")) {
-            assert!(allowed.contains(&used.as_str()), "{name} must not use {used}");
+            assert!(
+                allowed.contains(&used.as_str()),
+                "{name} must not use {used}"
+            );
         }
     }
 }
@@ -95,9 +152,15 @@ fn dependencies_point_downwards_only() {
 fn no_crate_touches_what_it_may_not() {
     for (name, _, forbidden) in RULES {
         let below = below(name);
-        assert!(below.contains("serde"), "{name}: the tree was not read: {below:?}");
+        assert!(
+            below.contains("serde"),
+            "{name}: the tree was not read: {below:?}"
+        );
         for crate_name in forbidden {
-            assert!(!below.contains(*crate_name), "{crate_name} must not be below {name}");
+            assert!(
+                !below.contains(*crate_name),
+                "{crate_name} must not be below {name}"
+            );
         }
     }
 }
@@ -121,7 +184,10 @@ fn every_crate_says_what_it_is() {
         let source = workspace().join("crates").join(name).join("src");
         let root = if name == "vidra" { "main.rs" } else { "lib.rs" };
         let text = std::fs::read_to_string(source.join(root)).unwrap();
-        let doc = text.lines().take_while(|line| line.starts_with("//!")).count();
+        let doc = text
+            .lines()
+            .take_while(|line| line.starts_with("//!"))
+            .count();
         assert!(doc >= 3, "the crate doc of {name} has {doc} lines");
     }
 }

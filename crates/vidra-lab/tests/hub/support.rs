@@ -20,7 +20,7 @@ use vidra_core::{
 };
 
 /// Nothing here takes longer unless it never happens.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Production's, but for pauses that a test can wait for.
 pub(crate) fn brisk() -> Timing {

@@ -10,9 +10,20 @@ async fn an_empty_manifest_deletes_nothing() {
     let world = world().await;
     let namespace = world.plane.namespace("dangers").await.unwrap();
     let name = unique("empty");
-    create(&world.client, &name, &config_map(&namespace, "one", "1"), json!({})).await;
+    create(
+        &world.client,
+        &name,
+        &config_map(&namespace, "one", "1"),
+        json!({}),
+    )
+    .await;
     ready(&world.client, &name).await;
-    for empty in ["", "---\n", "# nothing\n---\n# here\n", "apiVersion: v1\nkind: List\nitems: []\n"] {
+    for empty in [
+        "",
+        "---\n",
+        "# nothing\n---\n# here\n",
+        "apiVersion: v1\nkind: List\nitems: []\n",
+    ] {
         change(&world.client, &name, json!({"manifest": empty})).await;
         let resource = condition(&world.client, &name, "Ready", "False").await;
         assert_eq!(said(&resource, "Ready").0, "EmptyManifest", "{empty:?}");
@@ -26,7 +37,13 @@ async fn a_manifest_for_another_cluster_is_never_applied_to_this_one() {
     let namespace = world.plane.namespace("dangers").await.unwrap();
     let name = unique("remote");
     let spec = json!({"destination": {"server": "https://elsewhere.example:6443"}});
-    create(&world.client, &name, &config_map(&namespace, "one", "1"), spec).await;
+    create(
+        &world.client,
+        &name,
+        &config_map(&namespace, "one", "1"),
+        spec,
+    )
+    .await;
     let resource = condition(&world.client, &name, "Ready", "False").await;
     let (reason, message) = said(&resource, "Ready");
     assert_eq!(reason, "RemoteCluster", "{message}");
@@ -40,13 +57,29 @@ async fn moving_a_resource_to_another_cluster_touches_nothing_here() {
     let world = world().await;
     let namespace = world.plane.namespace("dangers").await.unwrap();
     let name = unique("moved");
-    create(&world.client, &name, &config_map(&namespace, "one", "1"), json!({})).await;
+    create(
+        &world.client,
+        &name,
+        &config_map(&namespace, "one", "1"),
+        json!({}),
+    )
+    .await;
     ready(&world.client, &name).await;
-    change(&world.client, &name, json!({"destination": {"server": "https://elsewhere.example"}})).await;
+    change(
+        &world.client,
+        &name,
+        json!({"destination": {"server": "https://elsewhere.example"}}),
+    )
+    .await;
     let resource = condition(&world.client, &name, "Ready", "False").await;
     assert_eq!(said(&resource, "Ready").0, "RemoteCluster");
     assert_eq!(names(&world.client, &namespace).await, ["one"]);
-    change(&world.client, &name, json!({"destination": {"server": null}})).await;
+    change(
+        &world.client,
+        &name,
+        json!({"destination": {"server": null}}),
+    )
+    .await;
     ready(&world.client, &name).await;
     delete(&world.client, &name).await;
     is_gone(&world.client, &namespace, "one").await;

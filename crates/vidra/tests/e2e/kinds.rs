@@ -24,7 +24,13 @@ fn definition(group: &str) -> Value {
 async fn define(world: &World, group: &str) {
     let api = dynamic(&world.client, DEFINITION, None);
     let params = PatchParams::apply("e2e").force();
-    api.patch(&format!("gadgets.{group}"), &params, &Patch::Apply(definition(group))).await.unwrap();
+    api.patch(
+        &format!("gadgets.{group}"),
+        &params,
+        &Patch::Apply(definition(group)),
+    )
+    .await
+    .unwrap();
 }
 
 #[tokio::test]
@@ -40,10 +46,16 @@ async fn an_object_whose_kind_was_removed_comes_back_with_the_kind() {
     ready(&world.client, &name).await;
 
     let definitions = dynamic(&world.client, DEFINITION, None);
-    definitions.delete(&format!("gadgets.{group}"), &DeleteParams::default()).await.unwrap();
+    definitions
+        .delete(&format!("gadgets.{group}"), &DeleteParams::default())
+        .await
+        .unwrap();
     let resource = condition(&world.client, &name, "Ready", "False").await;
     let (reason, message) = said(&resource, "Ready");
-    assert!(reason == "UnknownKind" || reason == "NotFound", "{reason}: {message}");
+    assert!(
+        reason == "UnknownKind" || reason == "NotFound",
+        "{reason}: {message}"
+    );
     assert_eq!(names(&world.client, &namespace).await, ["other"]);
 
     define(&world, &group).await;
