@@ -44,6 +44,8 @@ vocabulary! {
         OwnershipConflict,
         /// Somebody changes an object back again and again; the message names both managers.
         Contended,
+        /// False: a kind may not or cannot be watched, and its drift is found by the timer only.
+        Watching,
     }
 }
 
