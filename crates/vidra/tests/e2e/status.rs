@@ -123,7 +123,11 @@ async fn a_reconcile_that_changes_nothing_moves_no_time_and_tells_no_event() {
     )
     .await;
     let first = ready(client, &name).await.status.unwrap();
-    let told = events(client, &name).await;
+    // Events are told after the status is written.
+    let told = eventually("the apply is told", || async {
+        Some(events(client, &name).await).filter(|told| !told.is_empty())
+    })
+    .await;
     assert_eq!(told, [("Applied".to_owned(), 1)]);
     // Times are in full seconds.
     tokio::time::sleep(Duration::from_millis(1_100)).await;
