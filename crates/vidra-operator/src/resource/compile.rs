@@ -159,7 +159,7 @@ fn no_discovery(failure: &Failure) -> Cause {
 }
 
 /// The stored inventory, or the Go operator's list of managed resources.
-fn read_inventory(status: &vidra_api::VidraResourceStatus) -> Result<Inventory, Cause> {
+pub(crate) fn read_inventory(status: &vidra_api::VidraResourceStatus) -> Result<Inventory, Cause> {
     if let Some(stored) = &status.inventory {
         return Inventory::decode(stored.entries.iter().map(String::as_str)).map_err(|error| {
             Cause {

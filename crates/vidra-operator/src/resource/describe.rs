@@ -134,7 +134,7 @@ impl Turn<'_> {
             .as_ref()
             .map(|compiled| compiled.kinds())
             .unwrap_or_default();
-        let blind = if self.follows_events() {
+        let blind = if self.controller.follows_events(self.resource) {
             self.controller.blind_among(&kinds)
         } else {
             Vec::new()

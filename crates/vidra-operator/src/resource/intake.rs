@@ -20,7 +20,7 @@ use vidra_api::{
 };
 use vidra_core::trigger::Trigger;
 
-use super::{Controller, memory::lock};
+use super::{Controller, compile::read_inventory, memory::lock};
 use crate::queue::Work;
 
 type Guarded = DeserializeGuard<VidraResource>;
@@ -38,7 +38,7 @@ impl Controller {
                 Ok(Some(watcher::Event::InitApply(guarded))) => {
                     listed.extend(decoded(guarded).map(|resource| (resource.name_any(), resource)));
                 }
-                Ok(Some(watcher::Event::InitDone)) => self.take_list(std::mem::take(&mut listed)),
+                Ok(Some(watcher::Event::InitDone)) => self.take_list(&std::mem::take(&mut listed)),
                 Ok(Some(watcher::Event::Apply(guarded))) => {
                     if let Some(resource) = decoded(guarded) {
                         self.take_change(&resource, Trigger::Event);
@@ -84,15 +84,41 @@ impl Controller {
         }
     }
 
-    fn take_list(&self, listed: HashMap<String, Arc<VidraResource>>) {
+    fn take_list(&self, listed: &HashMap<String, Arc<VidraResource>>) {
         let known: Vec<String> = lock(&self.resources).keys().cloned().collect();
         for name in known.iter().filter(|name| !listed.contains_key(*name)) {
             self.take_end(name);
         }
-        for resource in listed.into_values() {
-            self.take_change(&resource, Trigger::Start);
+        if self.is_listed.swap(true, Ordering::Relaxed) {
+            for resource in listed.values() {
+                self.take_change(resource, Trigger::Event);
+            }
+            return;
         }
-        self.is_listed.store(true, Ordering::Relaxed);
+        // All of them before the first turn of any: the first list of a watch then reaches every
+        // owner, and none has to make a list of its own.
+        for resource in listed.values() {
+            self.expect(resource);
+        }
+        for resource in listed.values() {
+            self.take_change(resource, Trigger::Start);
+        }
+    }
+
+    /// Lets watches tell a resource about its objects before its first turn.
+    fn expect(&self, resource: &VidraResource) {
+        let status = resource.status.clone().unwrap_or_default();
+        let Ok(inventory) = read_inventory(&status) else {
+            // Its first turn says why, and touches nothing.
+            return;
+        };
+        if self.follows_events(resource) {
+            let name = resource.name_any();
+            let owner = self.owners.owner(&self.installation, &name);
+            owner.expect_inventory(&inventory);
+            let objects = inventory.iter().map(|entry| entry.key.clone()).collect();
+            self.owners.follow(&name, &objects);
+        }
     }
 
     fn take_change(&self, resource: &Arc<VidraResource>, trigger: Trigger) {

@@ -24,7 +24,8 @@ use super::{
 pub(crate) struct Look {
     /// The objects that a list has shown.
     pub(crate) live: BTreeMap<ObjectKey, Observed>,
-    /// Objects that we applied after the list was asked for: it says nothing about them.
+    /// Objects about which nothing was seen: applied after the list was asked for, or left to the
+    /// watches.
     recent: BTreeSet<ObjectKey>,
     /// Kinds that could not be looked at.
     pub(crate) blind: BTreeMap<GroupKind, Failure>,
@@ -52,13 +53,38 @@ impl Turn<'_> {
         now.checked_sub(age).unwrap_or(now)
     }
 
-    /// Lists the metadata of every kind that the owner has objects of.
+    /// Looks at the live objects, or leaves that to the watches.
     pub(crate) async fn look(
         &self,
         state: &State,
         compiled: &Compiled,
-        not_before: Instant,
+        (triggers, not_before): (TriggerSet, Instant),
     ) -> Look {
+        if self.is_left_to_watches(triggers) {
+            let recent = state.inventory.iter().map(|entry| entry.key.clone());
+            return Look {
+                recent: recent.collect(),
+                ..Look::default()
+            };
+        }
+        self.list(state, compiled, not_before).await
+    }
+
+    /// At the start, what is ready is left to the first list of each watch: it reaches all owners,
+    /// so that a restart costs one list per kind. Nothing is said about the objects meanwhile.
+    fn is_left_to_watches(&self, triggers: TriggerSet) -> bool {
+        let is_start = triggers == TriggerSet::of(Trigger::Start);
+        let status = self.resource.status.as_ref();
+        let is_ready = status.is_some_and(|status| {
+            let mut conditions = status.conditions.iter();
+            status.observed_generation == self.resource.metadata.generation
+                && conditions.any(|it| it.type_ == "Ready" && it.status == "True")
+        });
+        is_start && is_ready && self.controller.follows_events(self.resource)
+    }
+
+    /// Lists the metadata of every kind that the owner has objects of.
+    async fn list(&self, state: &State, compiled: &Compiled, not_before: Instant) -> Look {
         let mut resources = BTreeMap::new();
         for (key, desired) in &compiled.objects {
             if let (Some(resource), Some(_)) = (&desired.resource, state.inventory.get(key)) {

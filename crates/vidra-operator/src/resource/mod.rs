@@ -249,6 +249,12 @@ impl Controller {
             .add_after(name, Slot::Pass, Work::reconcile(Trigger::Timer), delay);
     }
 
+    /// Whether a resource wants to act on events.
+    pub(crate) fn follows_events(&self, resource: &VidraResource) -> bool {
+        let wish = resource.spec.destination.reconcile_on_events;
+        wish.unwrap_or(self.settings.event_based_reconcile)
+    }
+
     /// Another resource that has objects in a namespace.
     pub(crate) fn other_tenant(&self, name: &str, namespace: &str) -> Option<String> {
         let resources = lock(&self.resources);
@@ -300,15 +306,9 @@ impl Turn<'_> {
         self.report_suspended(state).await;
     }
 
-    /// Whether this owner wants to act on events.
-    pub(crate) fn follows_events(&self) -> bool {
-        let wish = self.resource.spec.destination.reconcile_on_events;
-        wish.unwrap_or(self.controller.settings.event_based_reconcile)
-    }
-
     /// Follows the objects of this owner, or not, as it wishes.
     fn follow(&self, state: &mut State, compiled: &decode::Compiled) {
-        state.is_followed = self.follows_events();
+        state.is_followed = self.controller.follows_events(self.resource);
         if !state.is_followed {
             self.controller.hub.release(self.name());
             self.controller

@@ -56,7 +56,7 @@ impl Turn<'_> {
         let compiled = self.compile(state).await?;
         let not_before = self.oldest_list(state, triggers);
         self.follow(state, &compiled);
-        let look = self.look(state, &compiled, not_before).await;
+        let look = self.look(state, &compiled, (triggers, not_before)).await;
         let is_deep = self.is_deep(state, triggers);
         let plan = self.plan(state, &compiled, &look, is_deep);
         let mut outcome = Outcome::of(&compiled);

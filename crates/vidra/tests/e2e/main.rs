@@ -11,6 +11,7 @@
 )]
 
 mod adoption;
+mod aliases;
 mod basics;
 mod conflicts;
 mod converge;
@@ -26,6 +27,7 @@ mod quiet;
 mod refusals;
 mod rest;
 mod restart;
+mod rights;
 mod status;
 #[allow(dead_code, reason = "shared by all modules; each uses a part")]
 mod support;
