@@ -119,6 +119,7 @@ pub fn taken(before: &Observed, after: &Observed, manager: &str) -> Vec<Attribut
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
@@ -209,5 +210,31 @@ mod tests {
         assert!(autoscaler_holds_replicas(&observed(vec![scale.clone()])));
         scale.manager = "kubectl".to_owned();
         assert!(!autoscaler_holds_replicas(&observed(vec![scale])));
+    }
+
+    proptest! {
+        /// Whatever others own, and in whichever order the entries come: only our own entry counts.
+        #[test]
+        fn only_our_entry_decides(
+            others in prop::collection::vec(("[a-z]{1,8}", 0_i64..2_000_000_000), 0..6),
+            position in 0_usize..6,
+            is_changed: bool,
+        ) {
+            let mut entries: Vec<FieldsEntry> = others
+                .iter()
+                .map(|(manager, second)| {
+                    let mut theirs = entry(manager, "Update", "2026-11-16T02:00:00Z");
+                    theirs.time = jiff::Timestamp::from_second(*second).ok();
+                    theirs
+                })
+                .collect();
+            let mut ours = apply();
+            if is_changed {
+                ours.fields = json!({"f:data": {}});
+            }
+            entries.insert(position.min(entries.len()), ours);
+            let verdict = judge(&expected(), &observed(entries), MANAGER);
+            prop_assert_eq!(verdict == Verdict::Drifted, is_changed);
+        }
     }
 }

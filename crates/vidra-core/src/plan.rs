@@ -145,6 +145,8 @@ pub fn spare_namespaces(
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::{
         inventory::Origin,
@@ -248,5 +250,43 @@ mod tests {
         let stale = vec![shop.clone(), other.clone(), system.clone()];
         let (candidates, spared) = spare_namespaces(stale, &wanted("d1"));
         assert_eq!((candidates, spared), (vec![other], vec![shop, system]));
+    }
+
+    /// Of each of six objects: is it wanted, known, live; and is its content what was applied?
+    fn worlds() -> impl Strategy<Value = Vec<(bool, bool, bool, bool)>> {
+        prop::collection::vec(any::<(bool, bool, bool, bool)>(), 6)
+    }
+
+    proptest! {
+        #[test]
+        fn every_wanted_object_has_one_step_and_nothing_wanted_is_stale(world in worlds()) {
+            let (mut wanted, mut inventory, mut live) = (Vec::new(), Inventory::default(), BTreeMap::new());
+            for (number, (is_wanted, is_known, is_live, is_same)) in world.iter().enumerate() {
+                let key = ObjectKey::new("", "ConfigMap", Some("shop"), &format!("c{number}"));
+                let digest = if *is_same { "d1" } else { "d2" }.to_owned();
+                if *is_wanted {
+                    wanted.push(Wanted { key: key.clone(), digest });
+                }
+                if *is_known {
+                    let entry = known().iter().next().cloned().expect("one entry");
+                    inventory.put(Entry { key: key.clone(), ..entry });
+                }
+                if *is_live {
+                    live.insert(key.clone(), Observed { key, ..self::live() });
+                }
+            }
+            let plan = planned(&wanted, &inventory, &live);
+            for object in &wanted {
+                let steps = usize::from(plan.apply.contains_key(&object.key))
+                    + usize::from(plan.intact.contains(&object.key))
+                    + usize::from(plan.terminating.contains(&object.key));
+                prop_assert_eq!(steps, 1, "{}", object.key);
+                prop_assert!(!plan.stale.contains(&object.key));
+                let is_untouched = plan.intact.contains(&object.key);
+                prop_assert!(!is_untouched || (inventory.get(&object.key).is_some() && live.contains_key(&object.key)));
+            }
+            let unwanted = inventory.iter().filter(|entry| wanted.iter().all(|it| it.key != entry.key));
+            prop_assert_eq!(plan.stale.len(), unwanted.count());
+        }
     }
 }

@@ -11,10 +11,10 @@ const CLUSTER_ROLE: (&str, &str, &str) = ("rbac.authorization.k8s.io", "v1", "Cl
 const BINDING: (&str, &str, &str) = ("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding");
 const API_SERVICE: (&str, &str, &str) = ("apiregistration.k8s.io", "v1", "APIService");
 
-async fn grant(client: &kube::Client, name: &str, rules: Value) {
+async fn grant(client: &kube::Client, name: &str, permissions: Value) {
     let params = PatchParams::apply("e2e").force();
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": {"name": name}, "rules": rules});
+        "metadata": {"name": name}, "rules": permissions});
     let roles = dynamic(client, CLUSTER_ROLE, None);
     roles
         .patch(name, &params, &Patch::Apply(&role))
