@@ -1,5 +1,7 @@
 //! Log lines on stderr; `RUST_LOG` chooses which.
 
+use std::io::IsTerminal;
+
 use tracing_subscriber::EnvFilter;
 
 use crate::arguments::LogFormat;
@@ -10,6 +12,8 @@ pub(crate) fn start(format: LogFormat) {
         EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube=warn"));
     let logs = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        // Colours are for people at a terminal, not for files.
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     match format {
         LogFormat::Text => logs.with_target(false).init(),
