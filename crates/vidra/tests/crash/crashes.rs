@@ -35,6 +35,12 @@ async fn a_deletion_survives_a_kill_at_every_write() {
     survives_a_kill_at_every_write(Scenario::Delete).await;
 }
 
+#[tokio::test]
+async fn a_first_sync_that_was_killed_at_any_write_leaks_nothing_when_the_manifest_shrinks_meanwhile()
+ {
+    survives_a_kill_at_every_write(Scenario::Overtaken).await;
+}
+
 /// How many writes there are in a run without a crash.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Learned {
@@ -84,6 +90,8 @@ pub(crate) async fn learn(rig: &Rig, scenario: Scenario) -> Learned {
     scenario.act(&rig.client, &tag).await;
     scenario.converge(&rig.client, &tag).await;
     let all = rig.until_quiet(&tag).await;
+    scenario.meanwhile(&rig.client, &tag).await;
+    scenario.converge(&rig.client, &tag).await;
     oracle::is_as_desired(&rig.client, &tag, scenario).await;
     delete(rig, &tag).await;
     Learned {
@@ -104,6 +112,7 @@ async fn run(rig: &Rig, plan: Plan, learned: Learned) {
     let strikes = rig.arm(plan, &tag);
     scenario.act(&rig.client, &tag).await;
     rig.until_dead(&strikes).await;
+    scenario.meanwhile(&rig.client, &tag).await;
     rig.start(&ARGUMENTS);
     ends_well(rig, &tag, scenario, &canaries).await;
 }

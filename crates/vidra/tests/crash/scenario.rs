@@ -20,6 +20,9 @@ pub(crate) enum Scenario {
     Update,
     Shrink,
     Delete,
+    /// A first sync, and before the operator is back the manifest wants less: only the inventory
+    /// that was written ahead knows what may have been made.
+    Overtaken,
 }
 
 /// An object that the manifest asks for.
@@ -32,7 +35,16 @@ pub(crate) struct Wanted {
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Self; 4] = [Self::FirstSync, Self::Update, Self::Shrink, Self::Delete];
+    /// Those in which nothing happens behind the operator's back.
+    pub(crate) const STEADY: [Self; 4] =
+        [Self::FirstSync, Self::Update, Self::Shrink, Self::Delete];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::FirstSync,
+        Self::Update,
+        Self::Shrink,
+        Self::Delete,
+        Self::Overtaken,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -40,12 +52,13 @@ impl Scenario {
             Self::Update => "update",
             Self::Shrink => "shrink",
             Self::Delete => "delete",
+            Self::Overtaken => "overtaken",
         }
     }
 
     /// Brings the world to where the scenario begins. Answers whether the operator had to work.
     pub(crate) async fn set_up(self, client: &Client, tag: &str) -> bool {
-        if self == Self::FirstSync {
+        if matches!(self, Self::FirstSync | Self::Overtaken) {
             return false;
         }
         create(client, tag, &manifest(tag, &base(tag)), json!({})).await;
@@ -55,9 +68,12 @@ impl Scenario {
 
     /// Does what the operator has to react to.
     pub(crate) async fn act(self, client: &Client, tag: &str) {
-        let manifest = manifest(tag, &self.wanted(tag));
+        let manifest = match self {
+            Self::Overtaken => manifest(tag, &base(tag)),
+            _ => manifest(tag, &self.wanted(tag)),
+        };
         match self {
-            Self::FirstSync => create(client, tag, &manifest, json!({})).await,
+            Self::FirstSync | Self::Overtaken => create(client, tag, &manifest, json!({})).await,
             Self::Update | Self::Shrink => {
                 change(client, tag, json!({ "manifest": manifest })).await;
             }
@@ -65,6 +81,14 @@ impl Scenario {
                 let params = DeleteParams::default();
                 resources(client).delete(tag, &params).await.unwrap();
             }
+        }
+    }
+
+    /// What happens while nobody is there to react.
+    pub(crate) async fn meanwhile(self, client: &Client, tag: &str) {
+        if self == Self::Overtaken {
+            let manifest = manifest(tag, &self.wanted(tag));
+            change(client, tag, json!({ "manifest": manifest })).await;
         }
     }
 
@@ -87,6 +111,7 @@ impl Scenario {
                 wanted.push(config_map("added", "1", Origin::Created));
             }
             Self::Shrink => wanted.retain(|it| it.name != "secret" && it.name != "adopted"),
+            Self::Overtaken => wanted.retain(|it| it.name != "secret" && it.name != tag),
             Self::Delete => wanted.clear(),
         }
         wanted
