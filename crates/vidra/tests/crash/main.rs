@@ -23,6 +23,7 @@ mod operator;
 mod oracle;
 mod plan;
 mod proxy;
+mod races;
 mod rig;
 mod scenario;
 #[allow(dead_code, reason = "shared with the other end-to-end tests")]
