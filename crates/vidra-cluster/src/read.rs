@@ -28,9 +28,21 @@ struct Item {
 
 #[derive(Deserialize)]
 struct Page {
+    kind: String,
     #[serde(default)]
     metadata: ListMeta,
-    items: Vec<Item>,
+    /// While a definition is being removed, an empty list of its kind is written as null.
+    items: Option<Vec<Item>>,
+}
+
+/// Reads a page. Anything but a list is an error: what is not understood is not empty.
+fn decode_page(body: &[u8]) -> Result<Page, Failure> {
+    let page: Page = serde_json::from_slice(body).map_err(|error| Failure::undecodable(&error))?;
+    if page.kind != "PartialObjectMetadataList" {
+        let error = std::io::Error::other(format!("expected a list, got kind {:?}", page.kind));
+        return Err(Failure::undecodable(&error));
+    }
+    Ok(page)
 }
 
 impl Cluster {
@@ -79,7 +91,7 @@ impl Cluster {
         let mut found = BTreeMap::new();
         loop {
             let page = self.page(resource, &params).await?;
-            found.extend(page.items.iter().map(|item| {
+            found.extend(page.items.iter().flatten().map(|item| {
                 let observed = observe(&kind, &item.metadata);
                 (observed.key.clone(), observed)
             }));
@@ -95,7 +107,7 @@ impl Cluster {
             .list_metadata(params)
             .map_err(|error| Failure::unbuildable(&error))?;
         let reply = self.call(request).await?;
-        serde_json::from_slice(&reply.body).map_err(|error| Failure::undecodable(&error))
+        decode_page(&reply.body)
     }
 }
 
@@ -108,4 +120,23 @@ pub(crate) fn address(resource: &ApiResource, namespace: Option<&str>) -> Addres
 pub(crate) fn decode(body: &[u8], kind: &GroupKind) -> Result<Observed, Failure> {
     let item: Item = serde_json::from_slice(body).map_err(|error| Failure::undecodable(&error))?;
     Ok(observe(kind, &item.metadata))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_list_may_be_null_but_what_is_no_list_is_an_error() {
+        let null = br#"{"kind":"PartialObjectMetadataList","metadata":{},"items":null}"#;
+        assert!(decode_page(null).is_ok_and(|page| page.items.is_none()));
+        for odd in [
+            &b"{}"[..],
+            b"null",
+            b"<html>",
+            br#"{"kind":"Status","items":[]}"#,
+        ] {
+            assert!(decode_page(odd).is_err());
+        }
+    }
 }
