@@ -6,6 +6,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+use tokio::signal::unix::SignalKind;
 use vidra_lab::controlplane::{ControlPlane, Locator, Server, Tool, shared};
 
 use crate::support::{Scratch, eventually, executable, processes_mentioning, signal};
@@ -123,13 +124,21 @@ async fn hold_a_control_plane() {
         None => shared().await,
     };
     let pid = plane.pid(Server::Etcd).unwrap();
+    // A handler of our own, because a shell switches Ctrl-C off for what it runs in the background.
+    let mut interrupt = tokio::signal::unix::signal(SignalKind::interrupt()).unwrap();
     writeln!(
         std::io::stdout(),
         "\nHELD {pid} {}",
         plane.directory().display()
     )
     .unwrap();
-    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+    let end = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
+    tokio::select! {
+        read = end => {
+            read.unwrap().unwrap();
+        }
+        _ = interrupt.recv() => std::process::exit(130),
+    }
 }
 
 struct Holder {
@@ -200,8 +209,10 @@ fn a_process_killed_with_sigkill_leaves_no_paused_server() {
 #[test]
 fn an_interrupted_process_leaves_nothing() {
     let mut holder = hold();
+    let stdin = holder.process.stdin.take();
     signal("INT", holder.process.id());
-    assert!(!holder.process.wait().unwrap().success());
+    assert_eq!(holder.process.wait().unwrap().code(), Some(130));
+    drop(stdin);
     assert_gone(&holder.directory);
 }
 
