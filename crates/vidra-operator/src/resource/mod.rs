@@ -110,22 +110,23 @@ impl Controller {
     /// under way then is finished. Run several of these at once.
     pub async fn work(&self, cancel: &CancellationToken) {
         while let Some((name, work)) = cancel.run_until_cancelled(self.queue.next()).await {
-            let turn = AssertUnwindSafe(self.take_turn(&name, work))
-                .catch_unwind()
-                .await;
-            if turn.is_err() {
-                self.metrics.panics.inc();
-                error!(
-                    resource = name,
-                    "a defect in Vidra ended this turn; it is tried again"
-                );
-                let retry = Work::reconcile(Trigger::Retry);
-                self.queue
-                    .add_after(&name, Slot::Retry, retry, Duration::from_mins(1));
+            if !survives(self.take_turn(&name, work)).await {
+                self.come_back_after_defect(&name);
             }
             self.queue.done(&name);
             self.snapshots.forget_old();
         }
+    }
+
+    fn come_back_after_defect(&self, name: &str) {
+        self.metrics.panics.inc();
+        error!(
+            resource = name,
+            "a defect in Vidra ended this turn; it is tried again"
+        );
+        let retry = Work::reconcile(Trigger::Retry);
+        self.queue
+            .add_after(name, Slot::Retry, retry, Duration::from_mins(1));
     }
 
     /// Hands sightings to their owners.
@@ -341,5 +342,21 @@ fn has_objects_in(resource: &VidraResource, namespace: &str) -> bool {
             .any(|entry| entry.key.namespace.as_deref() == Some(namespace)),
         // What we cannot read may be there.
         Err(_) => true,
+    }
+}
+
+/// Runs a turn; answers whether it came to its end. A defect in one turn must not end the others.
+async fn survives(turn: impl Future<Output = ()>) -> bool {
+    AssertUnwindSafe(turn).catch_unwind().await.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_in_one_turn_ends_that_turn_only() {
+        assert!(!survives(async { panic!("a defect") }).await);
+        assert!(survives(async {}).await);
     }
 }
