@@ -8,7 +8,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use vidra_lab::controlplane::Entry;
+use vidra_lab::controlplane::{Entry, Server};
 
 use crate::support::*;
 
@@ -190,5 +190,56 @@ async fn a_restart_over_intact_objects_writes_nothing_and_still_heals() {
 
     merge_into(&client, &namespace, "one", json!({"data": {"key": "bad"}})).await;
     value_is(&client, &namespace, "one", "good").await;
+    operator.stop();
+}
+
+/// An API server that has lost its storage cannot give a consistent answer. An operator that starts
+/// on it must wait, not act on what it happens to have.
+#[tokio::test]
+async fn a_start_on_an_api_server_that_lost_its_storage_changes_nothing() {
+    let (plane, client) = own_plane().await;
+    let namespace = plane.namespace("frozen").await.unwrap();
+    let operator = Operator::start(plane.config(), quick_settings());
+    let manifest = config_map(&namespace, "one", "1") + &config_map(&namespace, "two", "2");
+    create(&client, "frozen", &manifest, json!({})).await;
+    ready(&client, "frozen").await;
+    operator.stop();
+
+    let uids = || async {
+        let api = config_maps(&client, &namespace);
+        let one = api.get("one").await.unwrap().metadata;
+        let two = api.get("two").await.unwrap().metadata;
+        [one.uid, one.resource_version, two.uid, two.resource_version]
+    };
+    let before = uids().await;
+    let mark = plane.audit().mark().unwrap();
+    plane.pause(Server::Etcd).unwrap();
+    let settings = vidra_operator::settings::Settings {
+        call_timeout: Duration::from_secs(1),
+        ..quick_settings()
+    };
+    let operator = Operator::start(plane.config(), settings);
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    plane.resume(Server::Etcd).unwrap();
+
+    let api = config_maps(&client, &namespace);
+    let edit = json!({"data": {"key": "bad"}});
+    eventually("somebody can edit again", || async {
+        let edited = api
+            .patch("two", &PatchParams::default(), &Patch::Merge(&edit))
+            .await;
+        edited.ok()
+    })
+    .await;
+    value_is(&client, &namespace, "two", "2").await;
+    plane.audit_fence().await.unwrap();
+    let deletes = plane.audit().mutations(mark, "vidra/").unwrap();
+    assert!(deletes.iter().all(|it| it.verb != "delete"), "{deletes:#?}");
+    let after = uids().await;
+    assert_eq!(
+        after[..3],
+        before[..3],
+        "nothing was made anew, and one was not touched"
+    );
     operator.stop();
 }
