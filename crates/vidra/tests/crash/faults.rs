@@ -199,3 +199,35 @@ async fn a_hanging_call_ends_at_its_deadline_and_holds_up_nobody_else() {
     crate::crashes::delete(&rig, &stuck).await;
     crate::crashes::delete(&rig, &free).await;
 }
+
+#[tokio::test]
+async fn however_many_resources_there_are_only_so_many_calls_are_under_way() {
+    const RESOURCES: usize = 40;
+    let rig = Rig::take().await;
+    let tag = unique("many");
+    prepare(&rig.client, &tag).await;
+    let gate = Gate::closed();
+    let path = format!("/namespaces/{tag}/configmaps/");
+    let is_apply = move |seen: &Seen| seen.method == "PATCH" && seen.path.contains(&path);
+    let hold = Fault::Request(Effect::Hold(gate.clone()));
+    let strikes = rig.proxy.add(Rule::every(is_apply, hold));
+    let settings = quick_settings();
+    let workers = settings.workers;
+    let _operator = rig.start_within(settings);
+    let name = |number: usize| format!("{tag}-{number}");
+    for number in 0..RESOURCES {
+        let manifest = config_map(&tag, &name(number), "1");
+        create(&rig.client, &name(number), &manifest, json!({})).await;
+    }
+    until(|| "all workers".to_owned(), || strikes.struck() >= workers).await;
+    // Long enough for one more to show itself.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(strikes.struck(), workers);
+    gate.open();
+    for number in 0..RESOURCES {
+        ready(&rig.client, &name(number)).await;
+    }
+    for number in 0..RESOURCES {
+        crate::crashes::delete(&rig, &name(number)).await;
+    }
+}
