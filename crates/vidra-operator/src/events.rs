@@ -11,17 +11,19 @@ use std::{
 
 use jiff::Timestamp;
 use k8s_openapi::{
-    api::events::v1::{Event, EventSeries},
+    api::{
+        core::v1::ObjectReference,
+        events::v1::{Event, EventSeries},
+    },
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
 use kube::{
-    Api, Client, Resource,
+    Api, Client,
     api::{Patch, PatchParams, PostParams},
 };
 use serde_json::json;
 use tokio::time::Instant;
 use tracing::debug;
-use vidra_api::VidraResource;
 use vidra_cluster::connect::Cluster;
 
 /// The API server refuses longer notes.
@@ -66,7 +68,7 @@ impl<'a> Note<'a> {
     }
 }
 
-/// What makes two notes the same: the uid of the resource, the reason and the subject.
+/// What makes two notes the same: the uid of the object, the reason and the subject.
 type Told = (String, String, String);
 
 /// An Event that can be counted on.
@@ -77,7 +79,7 @@ struct Series {
     last: Instant,
 }
 
-/// Tells about custom resources. Repeats are counted, not written anew.
+/// Tells about objects. Repeats are counted, not written anew.
 pub(crate) struct Events {
     client: Client,
     timeout: Duration,
@@ -93,24 +95,24 @@ impl Events {
         }
     }
 
-    /// Tells something about a resource. An Event that cannot be written is not worth failing for.
-    pub(crate) async fn tell(&self, resource: &VidraResource, note: Note<'_>) {
-        match tokio::time::timeout(self.timeout, self.publish(resource, &note)).await {
+    /// Tells something about an object. An Event that cannot be written is not worth failing for.
+    pub(crate) async fn tell(&self, regarding: &ObjectReference, note: Note<'_>) {
+        match tokio::time::timeout(self.timeout, self.publish(regarding, &note)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => debug!(%error, "an Event was not written"),
             Err(_) => debug!("an Event was not written in time"),
         }
     }
 
-    async fn publish(&self, resource: &VidraResource, note: &Note<'_>) -> kube::Result<()> {
-        let api: Api<Event> = Api::namespaced(self.client.clone(), NAMESPACE);
-        let uid = resource.metadata.uid.clone().unwrap_or_default();
+    async fn publish(&self, regarding: &ObjectReference, note: &Note<'_>) -> kube::Result<()> {
+        let api: Api<Event> = Api::namespaced(self.client.clone(), namespace(regarding));
+        let uid = regarding.uid.clone().unwrap_or_default();
         let told = (uid, note.reason.to_owned(), note.subject.to_owned());
         let series = if let Some(series) = self.counted(&told) {
             count(&api, &series).await?;
             series
         } else {
-            let event = written(resource, note);
+            let event = written(regarding, note);
             let made = api.create(&PostParams::default(), &event).await?;
             Series {
                 name: made.metadata.name.unwrap_or_default(),
@@ -150,8 +152,12 @@ async fn count(api: &Api<Event>, series: &Series) -> kube::Result<()> {
         .map(|_| ())
 }
 
-fn written(resource: &VidraResource, note: &Note<'_>) -> Event {
-    let regarding = resource.object_ref(&());
+/// Where Events about an object live: beside it.
+fn namespace(regarding: &ObjectReference) -> &str {
+    regarding.namespace.as_deref().unwrap_or(NAMESPACE)
+}
+
+fn written(regarding: &ObjectReference, note: &Note<'_>) -> Event {
     // The longest names would be refused as prefixes.
     let prefix: String = regarding
         .name
@@ -166,12 +172,12 @@ fn written(resource: &VidraResource, note: &Note<'_>) -> Event {
         action: Some(note.reason.to_owned()),
         note: Some(note.text.chars().take(LONGEST_NOTE).collect()),
         event_time: Some(MicroTime(Timestamp::now())),
-        regarding: Some(regarding),
+        regarding: Some(regarding.clone()),
         reporting_controller: Some(CONTROLLER.to_owned()),
         reporting_instance: Some(CONTROLLER.to_owned()),
         metadata: ObjectMeta {
             generate_name: Some(format!("{prefix}-")),
-            namespace: Some(NAMESPACE.to_owned()),
+            namespace: Some(namespace(regarding).to_owned()),
             ..ObjectMeta::default()
         },
         ..Event::default()
@@ -180,10 +186,13 @@ fn written(resource: &VidraResource, note: &Note<'_>) -> Event {
 
 #[cfg(test)]
 mod tests {
+    use kube::Resource;
+    use vidra_api::VidraResource;
+
     use super::*;
 
-    fn resource() -> VidraResource {
-        VidraResource::new("web", vidra_api::VidraResourceSpec::default())
+    fn resource() -> ObjectReference {
+        VidraResource::new("web", vidra_api::VidraResourceSpec::default()).object_ref(&())
     }
 
     #[test]

@@ -7,6 +7,12 @@ pub use vidra_core::guard::Budget;
 /// What holds for all resources that do not say otherwise.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// The namespace of Vidra's own Secrets and `ConfigMap`s.
+    pub namespace: String,
+    /// How often Infrahub is asked by syncs that do not say otherwise; zero: never.
+    pub requeue_sync_after: Duration,
+    /// The query registered in Infrahub that selects artifacts; empty: only Vidra's own.
+    pub query_name: String,
     /// How often the objects of a resource are checked in addition to events; zero: never.
     pub requeue_resources_after: Duration,
     /// Whether changes of managed objects are acted upon at once.
@@ -24,6 +30,9 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            namespace: "vidra-system".to_owned(),
+            requeue_sync_after: Duration::from_mins(1),
+            query_name: "ArtifactIDs".to_owned(),
             requeue_resources_after: Duration::from_mins(10),
             event_based_reconcile: true,
             deep_pass: Duration::from_hours(24),

@@ -76,6 +76,7 @@ impl Operator {
     pub(crate) fn settings(&self) -> Settings {
         let defaults = Settings::default();
         Settings {
+            namespace: self.namespace(),
             requeue_resources_after: Duration::from_secs(self.resync),
             deep_pass: Duration::from_secs(self.deep_pass),
             budget: Budget {
@@ -92,7 +93,7 @@ impl Operator {
     }
 
     /// The namespace of Vidra's own objects; the first source that names one wins.
-    pub(crate) fn namespace(&self) -> String {
+    fn namespace(&self) -> String {
         let of_pod = || std::env::var("POD_NAMESPACE").ok();
         let of_account = || std::fs::read_to_string(Path::new(SERVICE_ACCOUNT_NAMESPACE)).ok();
         let named = |text: String| Some(text.trim().to_owned()).filter(|name| !name.is_empty());

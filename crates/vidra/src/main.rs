@@ -37,8 +37,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Operator(operator) => runtime.block_on(async {
             logging::start(operator.log_format);
             let settings = operator.settings();
-            let namespace = operator.namespace();
-            tracing::info!(namespace, "this is Vidra");
+            tracing::info!(namespace = settings.namespace, "this is Vidra");
             vidra_operator::run(settings, operator.http_address(), until_told()?).await?;
             Ok(())
         }),

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use vidra_api::{State as DeployState, VidraResourceStatus, names::RELEASE_PRUNE_ANNOTATION};
 use vidra_core::{change::Cause, class::Class, trigger::Trigger};
@@ -10,10 +9,13 @@ use vidra_core::{change::Cause, class::Class, trigger::Trigger};
 use super::{
     memory::State,
     outcome::Outcome,
-    status::{Saying, leading, put_outcome, say, summary, unsay},
+    status::{leading, put_outcome, summary},
     turn::Turn,
 };
-use crate::queue::{Slot, Work};
+use crate::{
+    conditions::{Saying, now, say, unsay},
+    queue::{Slot, Work},
+};
 
 /// How often objects are looked at whose kind cannot be watched.
 const BLIND_POLL: Duration = Duration::from_mins(1);
@@ -31,15 +33,15 @@ impl Turn<'_> {
         }
         match leading(outcome) {
             None => {
-                unsay(next, "Reconciling");
-                unsay(next, "Stalled");
+                unsay(&mut next.conditions, "Reconciling");
+                unsay(&mut next.conditions, "Stalled");
                 let saying = Saying::new(true, "Succeeded", all_good(outcome));
                 self.say(next, "Ready", saying);
             }
             Some(cause) => self.describe_not_ready(next, cause, &summary(outcome)),
         }
         match &outcome.held {
-            None => unsay(next, "PruneHeld"),
+            None => unsay(&mut next.conditions, "PruneHeld"),
             Some(held) => {
                 let message = format!(
                     "{}; to delete them annotate {RELEASE_PRUNE_ANNOTATION}={}",
@@ -71,7 +73,7 @@ impl Turn<'_> {
             ("Reconciling", "Stalled")
         };
         // What still holds is not taken back: its transition time would move with every try.
-        unsay(next, other);
+        unsay(&mut next.conditions, other);
         self.say(next, kind, Saying::new(true, cause.reason, message));
     }
 
@@ -93,7 +95,7 @@ impl Turn<'_> {
             .collect();
         let reason = match (claimed.is_empty(), contested.is_empty()) {
             (true, true) => {
-                unsay(next, "OwnershipConflict");
+                unsay(&mut next.conditions, "OwnershipConflict");
                 return;
             }
             (false, _) => "ClaimedByOther",
@@ -115,7 +117,7 @@ impl Turn<'_> {
             .map(|(key, (_, by))| format!("{key} is changed again and again by {by}"))
             .collect();
         if fought.is_empty() {
-            unsay(next, "Contended");
+            unsay(&mut next.conditions, "Contended");
             return;
         }
         let message = format!("{}; it is put back with growing delay", fought.join("; "));
@@ -140,7 +142,7 @@ impl Turn<'_> {
             Vec::new()
         };
         if blind.is_empty() {
-            unsay(next, "Watching");
+            unsay(&mut next.conditions, "Watching");
             return;
         }
         let message = format!("{}; changes are found by the timer only", blind.join("; "));
@@ -153,7 +155,7 @@ impl Turn<'_> {
 
     pub(crate) fn say(&self, next: &mut VidraResourceStatus, kind: &str, saying: Saying) {
         say(
-            next,
+            &mut next.conditions,
             kind,
             self.resource.metadata.generation.unwrap_or_default(),
             now(),
@@ -178,10 +180,4 @@ fn all_good(outcome: &Outcome) -> String {
         1 => "1 object is as desired".to_owned(),
         count => format!("{count} objects are as desired"),
     }
-}
-
-/// The time as it is written into a status.
-pub(crate) fn now() -> Timestamp {
-    // Full seconds: that is all that the API keeps, and what is read back must compare equal.
-    Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default()
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::Resource;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 use vidra_api::{
@@ -16,14 +17,14 @@ use vidra_core::{
 };
 
 use super::{
-    describe::now,
     heal::Healing,
     memory::State,
     outcome::Outcome,
-    status::{self, Saying, leading, put_inventory, summary, unsay},
+    status::{self, leading, put_inventory, summary},
     turn::Turn,
 };
 use crate::{
+    conditions::{Saying, now, unsay},
     events::Note,
     metrics::{Ended, Happened},
     queue::{Slot, Work},
@@ -157,7 +158,7 @@ impl Turn<'_> {
             message: message.to_owned(),
         };
         self.say(&mut next, "Ready", saying);
-        unsay(&mut next, "Reconciling");
+        unsay(&mut next.conditions, "Reconciling");
         next.observed_generation = self.resource.metadata.generation;
         if next != state.status && self.write(state, next).await.is_err() {
             let work = Work::reconcile(Trigger::Retry);
@@ -259,7 +260,8 @@ impl Turn<'_> {
     }
 
     async fn tell_event(&self, note: Note<'_>) {
-        self.controller.events.tell(self.resource, note).await;
+        let regarding = self.resource.object_ref(&());
+        self.controller.events.tell(&regarding, note).await;
     }
 
     /// Decides when to come back: soon after a failure, and always with the next pass.

@@ -1,7 +1,5 @@
 //! The status that an outcome amounts to. Pure.
 
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use vidra_api::{
     Counts, Failure, HeldPrune, ManagedResource, State as DeployState, StoredInventory,
     VidraResourceStatus,
@@ -18,64 +16,6 @@ use super::outcome::Outcome;
 
 /// `managedResources` shows at most this many objects; the inventory is complete.
 const SHOWN_RESOURCES: usize = 1_000;
-
-/// What a condition says.
-pub(crate) struct Saying {
-    /// Whether the condition holds; `None`: it is not known.
-    pub(crate) holds: Option<bool>,
-    /// Why, in one word.
-    pub(crate) reason: &'static str,
-    /// Why, in a sentence.
-    pub(crate) message: String,
-}
-
-impl Saying {
-    pub(crate) fn new(holds: bool, reason: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            holds: Some(holds),
-            reason,
-            message: message.into(),
-        }
-    }
-}
-
-/// Sets a condition; its transition time moves only when its status does.
-pub(crate) fn say(
-    status: &mut VidraResourceStatus,
-    kind: &str,
-    generation: i64,
-    now: Timestamp,
-    saying: Saying,
-) {
-    let text = match saying.holds {
-        Some(true) => "True",
-        Some(false) => "False",
-        None => "Unknown",
-    };
-    let known = status
-        .conditions
-        .iter()
-        .find(|known| known.type_ == kind && known.status == text);
-    let last_transition_time = known.map_or(Time(now), |known| known.last_transition_time.clone());
-    let condition = Condition {
-        type_: kind.to_owned(),
-        status: text.to_owned(),
-        reason: saying.reason.to_owned(),
-        message: saying.message,
-        observed_generation: Some(generation),
-        last_transition_time,
-    };
-    status.conditions.retain(|known| known.type_ != kind);
-    status.conditions.push(condition);
-    status
-        .conditions
-        .sort_by(|one, other| one.type_.cmp(&other.type_));
-}
-
-/// Removes a condition that has nothing to say.
-pub(crate) fn unsay(status: &mut VidraResourceStatus, kind: &str) {
-    status.conditions.retain(|known| known.type_ != kind);
-}
 
 /// Puts the inventory into a status, completely and as users of the Go operator know it.
 pub(crate) fn put_inventory(status: &mut VidraResourceStatus, inventory: &Inventory) {
