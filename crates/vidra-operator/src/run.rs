@@ -16,7 +16,11 @@ use vidra_cluster::{
 };
 use vidra_core::owner::installation_from_uid;
 
-use crate::{http::Awaited, resource::Controller, settings::Settings};
+use crate::{
+    http::Awaited,
+    resource::Controller,
+    settings::{Live, Settings},
+};
 
 /// Sightings that wait to be looked at. Looking takes microseconds, so a full channel means that
 /// the process is busy, and then the watches may well wait.
@@ -75,6 +79,7 @@ async fn operate(
         events = settings.event_based_reconcile,
         "Vidra watches VidraResources"
     );
+    let settings = Live::new(settings);
     let controller = control(cluster, installation, settings, &tasks, &cancel);
     let _ = awaited.set(controller);
     tasks.close();
@@ -89,13 +94,13 @@ async fn operate(
 fn control(
     cluster: Cluster,
     installation: String,
-    settings: Settings,
+    settings: Live,
     tasks: &TaskTracker,
     cancel: &CancellationToken,
 ) -> Arc<Controller> {
     let (sink, sightings) = mpsc::channel(SIGHTINGS);
     let hub = Hub::new(cluster.id.clone(), cluster.client.clone(), sink, cancel);
-    let workers = settings.workers;
+    let workers = settings.get().workers;
     let controller = Arc::new(Controller::new(cluster, hub, installation, settings));
     let it = controller.clone();
     spawn(tasks, cancel, async move { it.follow_resources().await });

@@ -62,7 +62,7 @@ use crate::{
     events::Events,
     metrics::Metrics,
     queue::{Queue, Slot, Work},
-    settings::Settings,
+    settings::Live,
 };
 
 /// Everything that the controller of `VidraResource`s shares between turns.
@@ -73,7 +73,7 @@ pub struct Controller {
     pub(crate) hub: Hub,
     pub(crate) queue: Queue,
     pub(crate) events: Events,
-    pub(crate) settings: Settings,
+    pub(crate) settings: Live,
     pub(crate) metrics: Metrics,
     installation: String,
     owners: Owners,
@@ -86,7 +86,7 @@ pub struct Controller {
 
 impl Controller {
     /// A controller for one cluster.
-    pub fn new(cluster: Cluster, hub: Hub, installation: String, settings: Settings) -> Self {
+    pub fn new(cluster: Cluster, hub: Hub, installation: String, settings: Live) -> Self {
         Self {
             events: Events::new(&cluster),
             cluster,
@@ -230,7 +230,7 @@ impl Controller {
     /// How often a resource is looked at without being told of a change; zero: never.
     pub(crate) fn interval(&self, resource: &VidraResource) -> Duration {
         let own = resource.spec.interval.map(vidra_api::GoDuration::get);
-        own.unwrap_or(self.settings.requeue_resources_after)
+        own.unwrap_or_else(|| self.settings.get().requeue_resources_after)
     }
 
     /// Plans the next periodic pass. Owners with equal intervals pass together, so that one list
@@ -253,7 +253,7 @@ impl Controller {
     /// Whether a resource wants to act on events.
     pub(crate) fn follows_events(&self, resource: &VidraResource) -> bool {
         let wish = resource.spec.destination.reconcile_on_events;
-        wish.unwrap_or(self.settings.event_based_reconcile)
+        wish.unwrap_or_else(|| self.settings.get().event_based_reconcile)
     }
 
     /// Another resource that has objects in a namespace.

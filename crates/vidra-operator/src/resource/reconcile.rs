@@ -84,7 +84,7 @@ impl Turn<'_> {
     }
 
     fn is_deep(&self, state: &mut State, triggers: TriggerSet) -> bool {
-        let interval = self.controller.settings.deep_pass;
+        let interval = self.controller.settings.get().deep_pass;
         let now = Instant::now();
         let due = *state
             .deep_pass_at

@@ -33,7 +33,7 @@ impl<'a> Turn<'a> {
             cluster: &controller.cluster,
             owner,
             resource,
-            policy: Policy::of(resource, &controller.settings),
+            policy: Policy::of(resource, &controller.settings.get()),
             manager: owner.id.field_manager(),
         }
     }

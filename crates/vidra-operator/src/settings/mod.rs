@@ -1,11 +1,20 @@
 //! The operator's settings.
+//!
+//! ```text
+//!   command line --> Settings (the base) --+
+//!   ConfigMap ------> follow --> read -----+--> Live --> controllers
+//! ```
+
+mod live;
 
 use std::time::Duration;
 
 pub use vidra_core::guard::Budget;
 
-/// What holds for all resources that do not say otherwise.
-#[derive(Debug, Clone)]
+pub use self::live::{Changes, Live};
+
+/// What holds for all syncs and resources that do not say otherwise. Plain values.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The namespace of Vidra's own Secrets and `ConfigMap`s.
     pub namespace: String,
@@ -21,6 +30,10 @@ pub struct Settings {
     pub deep_pass: Duration,
     /// How many resources are worked on at once.
     pub workers: usize,
+    /// How many contents of artifacts are downloaded at once from one Infrahub.
+    pub downloads: usize,
+    /// The largest content of an artifact, in bytes.
+    pub largest_artifact: usize,
     /// How much may be deleted in one go by resources that do not say otherwise.
     pub budget: Budget,
     /// How long one call to an API server may take.
@@ -37,6 +50,8 @@ impl Default for Settings {
             event_based_reconcile: true,
             deep_pass: Duration::from_hours(24),
             workers: 8,
+            downloads: 8,
+            largest_artifact: 64 << 20,
             budget: Budget::default(),
             call_timeout: Duration::from_secs(30),
         }
