@@ -11,10 +11,12 @@
 mod conditions;
 mod events;
 mod http;
+mod known;
 mod metrics;
 pub mod queue;
 pub mod resource;
 mod run;
 pub mod settings;
+mod shared;
 
 pub use run::{StartError, run, run_on};

@@ -19,6 +19,8 @@ pub struct Work {
     pub triggers: TriggerSet,
     /// Whether objects were seen that may have to be healed.
     pub has_sightings: bool,
+    /// When it was last asked for; what was learnt before may be too old.
+    pub asked_at: Option<Instant>,
 }
 
 impl Work {
@@ -26,21 +28,22 @@ impl Work {
     pub fn reconcile(trigger: Trigger) -> Self {
         Self {
             triggers: TriggerSet::of(trigger),
-            has_sightings: false,
+            ..Self::default()
         }
     }
 
     /// A look at sightings.
     pub fn sightings() -> Self {
         Self {
-            triggers: TriggerSet::default(),
             has_sightings: true,
+            ..Self::default()
         }
     }
 
     fn merge(&mut self, other: Self) {
         self.triggers.merge(other.triggers);
         self.has_sightings |= other.has_sightings;
+        self.asked_at = self.asked_at.max(other.asked_at);
     }
 }
 
@@ -55,6 +58,12 @@ pub enum Slot {
     Heal,
     /// A look at something that may have passed: a fight, a kind that could not be watched.
     Look,
+    /// A call from outside that has to wait, because another has just been answered.
+    Hint,
+}
+
+impl Slot {
+    const ALL: [Self; 5] = [Self::Pass, Self::Retry, Self::Heal, Self::Look, Self::Hint];
 }
 
 type Due = (Instant, u64);
@@ -73,7 +82,8 @@ struct State {
 }
 
 impl State {
-    fn add(&mut self, owner: String, work: Work) {
+    fn add(&mut self, owner: String, mut work: Work, at: Instant) {
+        work.asked_at = Some(at);
         let is_running = self.running.contains(&owner);
         let known = self.work.get_mut(&owner);
         if let Some(known) = known {
@@ -91,9 +101,10 @@ impl State {
             if entry.key().0 > now {
                 return;
             }
+            let (at, _) = *entry.key();
             let (owner, slot, work) = entry.remove();
             self.slots.remove(&(owner.clone(), slot));
-            self.add(owner, work);
+            self.add(owner, work, at);
         }
     }
 
@@ -129,13 +140,18 @@ pub struct Queue {
 impl Queue {
     /// Adds work for an owner, now.
     pub fn add(&self, owner: &str, work: Work) {
-        self.lock().add(owner.to_owned(), work);
+        self.lock().add(owner.to_owned(), work, Instant::now());
         self.changed.notify_one();
     }
 
     /// Adds work for an owner after a delay, in place of what the slot held before.
     pub fn add_after(&self, owner: &str, slot: Slot, work: Work, delay: Duration) {
-        self.lock().delay(owner, slot, work, Instant::now() + delay);
+        self.add_at(owner, slot, work, Instant::now() + delay);
+    }
+
+    /// Adds work for an owner at a time, in place of what the slot held before.
+    pub fn add_at(&self, owner: &str, slot: Slot, work: Work, at: Instant) {
+        self.lock().delay(owner, slot, work, at);
         self.changed.notify_one();
     }
 
@@ -181,7 +197,7 @@ impl Queue {
     /// Drops delayed work of an owner that is gone.
     pub fn forget(&self, owner: &str) {
         let mut state = self.lock();
-        for slot in [Slot::Pass, Slot::Retry, Slot::Heal, Slot::Look] {
+        for slot in Slot::ALL {
             state.cancel(owner, slot);
         }
     }

@@ -20,6 +20,7 @@ use crate::{
     http::Awaited,
     resource::Controller,
     settings::{Live, Settings},
+    shared::Shared,
 };
 
 /// Sightings that wait to be looked at. Looking takes microseconds, so a full channel means that
@@ -80,7 +81,8 @@ async fn operate(
         "Vidra watches VidraResources"
     );
     let settings = Live::new(settings);
-    let controller = control(cluster, installation, settings, &tasks, &cancel);
+    let shared = Shared::new(cluster, installation, settings);
+    let controller = control(&shared, &tasks, &cancel);
     let _ = awaited.set(controller);
     tasks.close();
     cancel.cancelled().await;
@@ -91,17 +93,12 @@ async fn operate(
 }
 
 /// Starts everything that the controller consists of.
-fn control(
-    cluster: Cluster,
-    installation: String,
-    settings: Live,
-    tasks: &TaskTracker,
-    cancel: &CancellationToken,
-) -> Arc<Controller> {
+fn control(shared: &Shared, tasks: &TaskTracker, cancel: &CancellationToken) -> Arc<Controller> {
+    let cluster = &shared.cluster;
     let (sink, sightings) = mpsc::channel(SIGHTINGS);
     let hub = Hub::new(cluster.id.clone(), cluster.client.clone(), sink, cancel);
-    let workers = settings.get().workers;
-    let controller = Arc::new(Controller::new(cluster, hub, installation, settings));
+    let workers = shared.settings.get().workers;
+    let controller = Arc::new(Controller::new(shared.clone(), hub));
     let it = controller.clone();
     spawn(tasks, cancel, async move { it.follow_resources().await });
     let it = controller.clone();

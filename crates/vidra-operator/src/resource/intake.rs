@@ -20,7 +20,7 @@ use vidra_api::{
 };
 use vidra_core::trigger::Trigger;
 
-use super::{Controller, compile::read_inventory, memory::lock};
+use super::{Controller, compile::read_inventory};
 use crate::queue::Work;
 
 type Guarded = DeserializeGuard<VidraResource>;
@@ -74,8 +74,10 @@ impl Controller {
         for kind in self.hub.state() {
             self.hub.rearm(&kind.watched.kind);
         }
-        let waiting: Vec<String> = lock(&self.resources)
-            .values()
+        let waiting: Vec<String> = self
+            .resources
+            .all()
+            .iter()
             .filter(|resource| is_waiting_for_kind(resource))
             .map(|resource| resource.name_any())
             .collect();
@@ -85,9 +87,11 @@ impl Controller {
     }
 
     fn take_list(&self, listed: &HashMap<String, Arc<VidraResource>>) {
-        let known: Vec<String> = lock(&self.resources).keys().cloned().collect();
-        for name in known.iter().filter(|name| !listed.contains_key(*name)) {
-            self.take_end(name);
+        for known in self.resources.all() {
+            let name = known.name_any();
+            if !listed.contains_key(&name) {
+                self.take_end(&name);
+            }
         }
         if self.is_listed.swap(true, Ordering::Relaxed) {
             for resource in listed.values() {
@@ -123,7 +127,7 @@ impl Controller {
 
     fn take_change(&self, resource: &Arc<VidraResource>, trigger: Trigger) {
         let name = resource.name_any();
-        let known = lock(&self.resources).insert(name.clone(), resource.clone());
+        let known = self.resources.put(resource);
         let Some(known) = known else {
             self.queue.add(&name, Work::reconcile(trigger));
             return;
@@ -136,7 +140,7 @@ impl Controller {
     }
 
     fn take_end(&self, name: &str) {
-        lock(&self.resources).remove(name);
+        self.resources.remove(name);
         self.queue.add(name, Work::sightings());
     }
 }

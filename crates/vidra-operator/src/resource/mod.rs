@@ -31,7 +31,7 @@ mod status;
 mod turn;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     hash::{BuildHasher, RandomState},
     panic::AssertUnwindSafe,
     sync::{
@@ -42,6 +42,7 @@ use std::{
 };
 
 use futures::FutureExt;
+use kube::ResourceExt;
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
@@ -60,9 +61,11 @@ use self::{
 };
 use crate::{
     events::Events,
+    known::Known,
     metrics::Metrics,
     queue::{Queue, Slot, Work},
     settings::Live,
+    shared::Shared,
 };
 
 /// Everything that the controller of `VidraResource`s shares between turns.
@@ -72,12 +75,12 @@ pub struct Controller {
     pub(crate) snapshots: Snapshots,
     pub(crate) hub: Hub,
     pub(crate) queue: Queue,
-    pub(crate) events: Events,
+    pub(crate) events: Arc<Events>,
     pub(crate) settings: Live,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: Arc<Metrics>,
     installation: String,
     owners: Owners,
-    resources: Mutex<HashMap<String, Arc<VidraResource>>>,
+    resources: Arc<Known>,
     blind: Mutex<BTreeMap<GroupKind, BlindCause>>,
     is_listed: AtomicBool,
     started: Instant,
@@ -86,20 +89,20 @@ pub struct Controller {
 
 impl Controller {
     /// A controller for one cluster.
-    pub fn new(cluster: Cluster, hub: Hub, installation: String, settings: Live) -> Self {
+    pub(crate) fn new(shared: Shared, hub: Hub) -> Self {
         Self {
-            events: Events::new(&cluster),
-            cluster,
+            events: shared.events,
+            cluster: shared.cluster,
             catalogue: Catalogue::default(),
             snapshots: Snapshots::default(),
             hub,
             queue: Queue::default(),
-            settings,
-            metrics: Metrics::default(),
+            settings: shared.settings,
+            metrics: shared.metrics,
             is_listed: AtomicBool::new(false),
-            installation,
+            installation: shared.installation,
             owners: Owners::default(),
-            resources: Mutex::default(),
+            resources: shared.resources,
             blind: Mutex::default(),
             started: Instant::now(),
             chance: RandomState::new(),
@@ -168,7 +171,7 @@ impl Controller {
     }
 
     async fn take_turn(&self, name: &str, work: Work) {
-        let Some(resource) = lock(&self.resources).get(name).cloned() else {
+        let Some(resource) = self.resources.get(name) else {
             self.forget(name);
             return;
         };
@@ -205,9 +208,7 @@ impl Controller {
     pub fn metrics(&self) -> String {
         let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.metrics.watches.set(number(self.hub.state().len()));
-        self.metrics
-            .resources
-            .set(number(lock(&self.resources).len()));
+        self.metrics.resources.set(number(self.resources.len()));
         self.metrics.text()
     }
 
@@ -258,12 +259,11 @@ impl Controller {
 
     /// Another resource that has objects in a namespace.
     pub(crate) fn other_tenant(&self, name: &str, namespace: &str) -> Option<String> {
-        let resources = lock(&self.resources);
-        let others = resources.iter().filter(|(other, _)| *other != name);
+        let others = self.resources.all().into_iter();
         others
-            .filter(|(_, resource)| has_objects_in(resource, namespace))
-            .map(|(other, _)| other.clone())
-            .next()
+            .filter(|other| other.name_any() != name && has_objects_in(other, namespace))
+            .map(|other| other.name_any())
+            .min()
     }
 }
 

@@ -1,0 +1,97 @@
+//! The `VidraResource`s as last seen, for both controllers.
+//!
+//! One watch fills it. A sync that owns a resource is told of every change to it: its own status
+//! sums up theirs, and a resource that somebody deleted or edited is made again.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{Resource, ResourceExt};
+use vidra_api::{InfrahubSync, VidraResource, names::GROUP};
+
+use crate::queue::{Queue, Work};
+
+/// All resources by name.
+pub(crate) struct Known {
+    resources: Mutex<HashMap<String, Arc<VidraResource>>>,
+    /// The work of the syncs.
+    syncs: Arc<Queue>,
+}
+
+impl Known {
+    /// Nothing is known yet.
+    pub(crate) fn new(syncs: Arc<Queue>) -> Self {
+        Self {
+            resources: Mutex::default(),
+            syncs,
+        }
+    }
+
+    /// Takes a resource as it is now; answers how it was known before.
+    pub(crate) fn put(&self, resource: &Arc<VidraResource>) -> Option<Arc<VidraResource>> {
+        let known = self.lock().insert(resource.name_any(), resource.clone());
+        if let Some(known) = &known {
+            // A sync that has lost it should know as well.
+            self.tell_syncs(known);
+        }
+        self.tell_syncs(resource);
+        known
+    }
+
+    /// Forgets a resource that is gone.
+    pub(crate) fn remove(&self, name: &str) {
+        let known = self.lock().remove(name);
+        if let Some(known) = known {
+            self.tell_syncs(&known);
+        }
+    }
+
+    /// One resource.
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<VidraResource>> {
+        self.lock().get(name).cloned()
+    }
+
+    /// All resources, in no order.
+    pub(crate) fn all(&self) -> Vec<Arc<VidraResource>> {
+        self.lock().values().cloned().collect()
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// The resources that a sync owns, by its uid and never by how they are called.
+    pub(crate) fn of_sync(&self, uid: &str) -> Vec<Arc<VidraResource>> {
+        let mut owned: Vec<_> = self
+            .lock()
+            .values()
+            .filter(|resource| sync_owners(resource).any(|owner| owner.uid == uid))
+            .cloned()
+            .collect();
+        owned.sort_by_key(|resource| resource.name_any());
+        owned
+    }
+
+    fn tell_syncs(&self, resource: &VidraResource) {
+        for owner in sync_owners(resource) {
+            self.syncs.add(&owner.name, Work::sightings());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<VidraResource>>> {
+        self.resources
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The syncs that own a resource.
+pub(crate) fn sync_owners(resource: &VidraResource) -> impl Iterator<Item = &OwnerReference> {
+    resource.owner_references().iter().filter(|owner| {
+        owner.kind == InfrahubSync::kind(&()) && owner.api_version.starts_with(GROUP)
+    })
+}
