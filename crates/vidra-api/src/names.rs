@@ -23,11 +23,14 @@ pub const GO_OWNED_BY_ANNOTATION: &str = "vidraresource.infrahub.operators.com/o
 
 /// Label on a `VidraResource`: the id of the artifact it was made from.
 pub const ARTIFACT_ID_LABEL: &str = "vidra.infrahub.operators.com/artifact-id";
+/// Annotation on a `VidraResource`: the checksum of the artifact's content in Infrahub, and the
+/// digest of what was written, so that an edit is noticed.
+pub const ARTIFACT_CONTENT_ANNOTATION: &str = "vidra.infrahub.operators.com/artifact-content";
 /// Annotation on either kind that asks for a reconcile now; any new value is a new request.
 pub const RECONCILE_REQUESTED_AT_ANNOTATION: &str =
     "vidra.infrahub.operators.com/reconcile-requested-at";
-/// Annotation on a `VidraResource` that releases a held deletion; the value is the hash of exactly
-/// that set, as shown in `status.held.hash`.
+/// Annotation on either kind that releases a held deletion; the value is the hash of exactly that
+/// set, as the condition `PruneHeld` shows it.
 pub const RELEASE_PRUNE_ANNOTATION: &str = "vidra.infrahub.operators.com/release-prune";
 
 /// Label on a credentials Secret: the bare host of the Infrahub server, without scheme and port.
@@ -46,11 +49,24 @@ pub mod credential_keys {
     pub const PASSWORD: &str = "password";
     /// API token, used instead of a login.
     pub const TOKEN: &str = "token";
+    /// The key that Infrahub signs its webhooks with; optional.
+    pub const WEBHOOK_KEY: &str = "webhookKey";
 }
 /// Key of the kubeconfig in a kubeconfig Secret.
 pub const KUBECONFIG_KEY: &str = "kubeconfig";
 /// Key of the certificates in the Secret of a `caBundleRef` that names no key.
 pub const CA_BUNDLE_KEY: &str = "ca.crt";
+
+/// Label on every Secret that holds stored content: the beginning of the content's digest.
+pub const CONTENT_LABEL: &str = "vidra.infrahub.operators.com/content";
+/// Type of every Secret that holds stored content. Unlike a label it cannot be changed.
+pub const CONTENT_TYPE: &str = "vidra.infrahub.operators.com/content";
+/// Beginning of the name of every Secret that holds stored content; digest and number follow.
+pub const CONTENT_PREFIX: &str = "vidra-content-";
+/// Annotation on every Secret that holds stored content: in how many Secrets all of it is.
+pub const CONTENT_CHUNKS_ANNOTATION: &str = "vidra.infrahub.operators.com/content-chunks";
+/// Key of the bytes in a Secret that holds stored content.
+pub const CONTENT_KEY: &str = "gzip";
 
 /// Label that marks Vidra's own objects, the configuration ConfigMap above all.
 pub const APP_LABEL: &str = "app";

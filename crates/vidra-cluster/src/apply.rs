@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Asks the API server for metadata only.
-const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+pub(crate) const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 /// One object to be applied.
 #[derive(Debug, Clone, Copy)]

@@ -6,6 +6,7 @@
 //!                         +-- apply       server-side apply of one object
 //!                         +-- part        delete, leave or release one object
 //!                         +-- hub         one metadata watch per kind in use
+//!                         +-- store       content that does not fit a custom resource
 //! ```
 //!
 //! May touch `kube`; decides nothing that `vidra-core` can decide.
@@ -18,3 +19,4 @@ pub mod hub;
 pub mod observe;
 pub mod part;
 pub mod read;
+pub mod store;

@@ -71,9 +71,21 @@ impl Cluster {
         resource: &ApiResource,
         selector: &str,
     ) -> Result<BTreeMap<ObjectKey, Observed>, Failure> {
+        let params = ListParams::default().labels(selector);
+        self.list_in(resource, None, &params).await
+    }
+
+    /// The metadata of all objects of a kind that are in a namespace, or in any, and match
+    /// selectors; complete or an error as well.
+    pub(crate) async fn list_in(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        params: &ListParams,
+    ) -> Result<BTreeMap<ObjectKey, Observed>, Failure> {
         let mut failure = None;
         for _ in 0..ATTEMPTS {
-            match self.list_once(resource, selector).await {
+            match self.list_once(resource, namespace, params).await {
                 Err(expired) if expired.code == 410 => failure = Some(expired),
                 other => return other,
             }
@@ -84,13 +96,14 @@ impl Cluster {
     async fn list_once(
         &self,
         resource: &ApiResource,
-        selector: &str,
+        namespace: Option<&str>,
+        params: &ListParams,
     ) -> Result<BTreeMap<ObjectKey, Observed>, Failure> {
         let kind = GroupKind::new(&resource.group, &resource.kind);
-        let mut params = ListParams::default().labels(selector).limit(PAGE);
+        let mut params = params.clone().limit(PAGE);
         let mut found = BTreeMap::new();
         loop {
-            let page = self.page(resource, &params).await?;
+            let page = self.page(resource, namespace, &params).await?;
             found.extend(page.items.iter().flatten().map(|item| {
                 let observed = observe(&kind, &item.metadata);
                 (observed.key.clone(), observed)
@@ -102,8 +115,13 @@ impl Cluster {
         }
     }
 
-    async fn page(&self, resource: &ApiResource, params: &ListParams) -> Result<Page, Failure> {
-        let request: Request<Vec<u8>> = address(resource, None)
+    async fn page(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        params: &ListParams,
+    ) -> Result<Page, Failure> {
+        let request: Request<Vec<u8>> = address(resource, namespace)
             .list_metadata(params)
             .map_err(|error| Failure::unbuildable(&error))?;
         let reply = self.call(request).await?;
