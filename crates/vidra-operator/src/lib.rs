@@ -18,5 +18,6 @@ pub mod resource;
 mod run;
 pub mod settings;
 mod shared;
+mod staff;
 
 pub use run::{StartError, run, run_on};

@@ -194,6 +194,12 @@ impl Queue {
         self.changed.notify_one();
     }
 
+    /// Lets a waiting worker look again. A worker that leaves calls it, because it may be the only
+    /// one that knew when the next delayed work is due.
+    pub fn wake(&self) {
+        self.changed.notify_one();
+    }
+
     /// Drops delayed work of an owner that is gone.
     pub fn forget(&self, owner: &str) {
         let mut state = self.lock();
@@ -284,5 +290,25 @@ mod tests {
             Duration::from_secs(1),
         );
         assert_eq!(waiting.await.expect("the worker lives"), "soon");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn delayed_work_does_not_leave_with_the_worker_that_waited_for_it() {
+        let queue = std::sync::Arc::new(Queue::default());
+        let worker = || {
+            let queue = queue.clone();
+            tokio::spawn(async move { queue.next().await.0 })
+        };
+        let (leaving, staying) = (worker(), worker());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let pass = Work::reconcile(Trigger::Timer);
+        // Wakes the first worker only, which then waits for it.
+        queue.add_after("a", Slot::Pass, pass, Duration::from_mins(1));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        leaving.abort();
+        queue.wake();
+        let done = tokio::time::timeout(Duration::from_mins(2), staying).await;
+        let owner = done.expect("the other worker takes over");
+        assert_eq!(owner.expect("it lives"), "a");
     }
 }

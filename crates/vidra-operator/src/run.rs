@@ -19,8 +19,9 @@ use vidra_core::owner::installation_from_uid;
 use crate::{
     http::Awaited,
     resource::Controller,
-    settings::{Live, Settings},
+    settings::{Live, Settings, follow},
     shared::Shared,
+    staff::staff,
 };
 
 /// Sightings that wait to be looked at. Looking takes microseconds, so a full channel means that
@@ -68,10 +69,16 @@ async fn operate(
         let serving = crate::http::serve(address, awaited.clone());
         spawn(&tasks, &cancel, serving);
     }
-    let Some(installation) = cancel.run_until_cancelled(prepare(&cluster)).await else {
+    let prepared = async {
+        let installation = prepare(&cluster).await;
+        let settings = configure(&cluster, settings, &tasks, &cancel).await;
+        (installation, settings)
+    };
+    let Some((installation, live)) = cancel.run_until_cancelled(prepared).await else {
         info!("Vidra has ended");
         return;
     };
+    let settings = live.get();
     info!(
         version = env!("CARGO_PKG_VERSION"),
         installation,
@@ -80,8 +87,7 @@ async fn operate(
         events = settings.event_based_reconcile,
         "Vidra watches VidraResources"
     );
-    let settings = Live::new(settings);
-    let shared = Shared::new(cluster, installation, settings);
+    let shared = Shared::new(cluster, installation, live);
     let controller = control(&shared, &tasks, &cancel);
     let _ = awaited.set(controller);
     tasks.close();
@@ -97,7 +103,6 @@ fn control(shared: &Shared, tasks: &TaskTracker, cancel: &CancellationToken) -> 
     let cluster = &shared.cluster;
     let (sink, sightings) = mpsc::channel(SIGHTINGS);
     let hub = Hub::new(cluster.id.clone(), cluster.client.clone(), sink, cancel);
-    let workers = shared.settings.get().workers;
     let controller = Arc::new(Controller::new(shared.clone(), hub));
     let it = controller.clone();
     spawn(tasks, cancel, async move { it.follow_resources().await });
@@ -105,12 +110,37 @@ fn control(shared: &Shared, tasks: &TaskTracker, cancel: &CancellationToken) -> 
     spawn(tasks, cancel, async move { it.follow_definitions().await });
     let it = controller.clone();
     spawn(tasks, cancel, async move { it.watch(sightings).await });
-    for _ in 0..workers {
-        let (it, cancel) = (controller.clone(), cancel.clone());
-        // Not cut off: a turn that is under way comes to its end.
-        tasks.spawn(async move { it.work(&cancel).await });
-    }
+    let it = controller.clone();
+    let changes = shared.settings.changes();
+    spawn(tasks, cancel, async move {
+        it.follow_settings(changes).await;
+    });
+    let it = controller.clone();
+    let work = move |token: CancellationToken| {
+        let it = it.clone();
+        async move { it.work(&token).await }
+    };
+    let team = (tasks.clone(), cancel.clone());
+    tasks.spawn(staff(
+        shared.settings.changes(),
+        |it| it.workers,
+        work,
+        team,
+    ));
     controller
+}
+
+/// Reads the configuration and follows it from here on.
+async fn configure(
+    cluster: &Cluster,
+    base: Settings,
+    tasks: &TaskTracker,
+    cancel: &CancellationToken,
+) -> Live {
+    let (live, first, following) = follow(cluster, base);
+    spawn(tasks, cancel, following);
+    first.known().await;
+    live
 }
 
 fn spawn(

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use tokio::time::Instant;
@@ -104,8 +105,9 @@ pub(crate) struct State {
     pub(crate) fights: BTreeMap<ObjectKey, (Fight, String)>,
     /// Whether the watches have told this owner everything since its last turn.
     pub(crate) is_followed: bool,
-    /// When everything is applied again, whatever the metadata says.
-    pub(crate) deep_pass_at: Option<Instant>,
+    /// When everything is applied again, whatever the metadata says, and by which interval that
+    /// was planned.
+    pub(crate) deep_pass: Option<(Instant, Duration)>,
 }
 
 impl Owner {

@@ -9,6 +9,7 @@
 //! One owner never has two turns at once, and a turn either heals the objects that were noticed
 //! or reconciles the whole owner.
 
+mod adjust;
 mod apply;
 mod cleanup;
 mod compile;
@@ -119,6 +120,8 @@ impl Controller {
             self.queue.done(&name);
             self.snapshots.forget_old();
         }
+        // There may be others, who have to take over what this one was waiting for.
+        self.queue.wake();
     }
 
     fn come_back_after_defect(&self, name: &str) {
@@ -237,7 +240,17 @@ impl Controller {
     /// Plans the next periodic pass. Owners with equal intervals pass together, so that one list
     /// per kind serves them all; the jitter keeps processes apart.
     pub(crate) fn plan_pass(&self, resource: &VidraResource, name: &str) {
-        let interval = self.interval(resource);
+        loop {
+            let settings = self.settings.get();
+            self.plan_pass_after(self.interval(resource), name);
+            // A change of the settings in between has planned as well, and may have been earlier.
+            if Arc::ptr_eq(&settings, &self.settings.get()) {
+                return;
+            }
+        }
+    }
+
+    fn plan_pass_after(&self, interval: Duration, name: &str) {
         if interval.is_zero() {
             self.queue.cancel(name, Slot::Pass);
             return;

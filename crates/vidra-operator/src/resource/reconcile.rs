@@ -86,13 +86,14 @@ impl Turn<'_> {
     fn is_deep(&self, state: &mut State, triggers: TriggerSet) -> bool {
         let interval = self.controller.settings.get().deep_pass;
         let now = Instant::now();
-        let due = *state
-            .deep_pass_at
-            .get_or_insert(now + self.controller.spread(self.name(), interval));
+        let planned = state.deep_pass.filter(|(_, by)| *by == interval);
+        let (due, _) = planned.unwrap_or_else(|| {
+            let first = self.controller.spread(self.name(), interval);
+            (now + first, interval)
+        });
         let is_deep = triggers.contains(Trigger::Request) || (!interval.is_zero() && now >= due);
-        if is_deep {
-            state.deep_pass_at = Some(now + interval);
-        }
+        let next = if is_deep { now + interval } else { due };
+        state.deep_pass = Some((next, interval));
         is_deep
     }
 

@@ -5,12 +5,17 @@
 //!   ConfigMap ------> follow --> read -----+--> Live --> controllers
 //! ```
 
+mod follow;
+mod judge;
 mod live;
+mod read;
+mod spelling;
 
 use std::time::Duration;
 
 pub use vidra_core::guard::Budget;
 
+pub(crate) use self::follow::follow;
 pub use self::live::{Changes, Live};
 
 /// What holds for all syncs and resources that do not say otherwise. Plain values.
