@@ -285,10 +285,10 @@ pub struct ManagedResource {
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct StoredInventory {
-    /// One compact line per object.
+    /// One compact line per object; together with storedIn only those that changed since.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub entries: Vec<String>,
-    /// Digest of all lines.
+    /// Digest of the lines that are stored elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// Where the lines are when there are too many for this status.

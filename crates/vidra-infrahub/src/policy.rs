@@ -41,7 +41,7 @@ impl Default for Policy {
             header: Duration::from_secs(30),
             idle: Duration::from_secs(15),
             whole: Duration::from_mins(2),
-            content_limit: 32 << 20,
+            content_limit: 64 << 20,
             list_limit: 16 << 20,
             page_size: 500,
             downloads: 8,

@@ -8,6 +8,7 @@
 //!
 //! May touch the adapters, the domain and the kinds; holds no rule that `vidra-core` can hold.
 
+mod collect;
 mod conditions;
 mod events;
 mod http;

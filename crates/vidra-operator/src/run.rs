@@ -110,6 +110,7 @@ fn control(shared: &Shared, tasks: &TaskTracker, cancel: &CancellationToken) -> 
     spawn(tasks, cancel, async move { it.follow_definitions().await });
     let it = controller.clone();
     spawn(tasks, cancel, async move { it.watch(sightings).await });
+    spawn(tasks, cancel, crate::collect::collect(shared.clone()));
     let it = controller.clone();
     let changes = shared.settings.changes();
     spawn(tasks, cancel, async move {

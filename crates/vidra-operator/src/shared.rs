@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vidra_cluster::connect::Cluster;
+use vidra_cluster::{connect::Cluster, store::Store};
 
 use crate::{events::Events, known::Known, metrics::Metrics, queue::Queue, settings::Live};
 
@@ -21,6 +21,8 @@ pub(crate) struct Shared {
     pub(crate) metrics: Arc<Metrics>,
     /// The `VidraResource`s as last seen.
     pub(crate) resources: Arc<Known>,
+    /// Content that does not fit a custom resource.
+    pub(crate) store: Store,
     /// The work of the syncs: whoever sees a resource change tells its sync.
     pub(crate) sync_queue: Arc<Queue>,
 }
@@ -29,6 +31,7 @@ impl Shared {
     /// Nothing has happened yet.
     pub(crate) fn new(cluster: Cluster, installation: String, settings: Live) -> Self {
         let sync_queue = Arc::new(Queue::default());
+        let store = Store::new(cluster.clone(), settings.get().namespace.clone());
         Self {
             events: Arc::new(Events::new(&cluster)),
             metrics: Arc::default(),
@@ -36,6 +39,7 @@ impl Shared {
             cluster,
             installation,
             settings,
+            store,
             sync_queue,
         }
     }

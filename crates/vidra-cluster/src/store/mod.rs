@@ -120,6 +120,7 @@ impl Store {
         }
         self.ledger.note_use();
         let reads = (0..reference.chunks).map(|index| self.read_chunk(&hex, index));
+        let reads: Vec<_> = reads.collect();
         let chunks: Vec<Vec<u8>> = stream::iter(reads)
             .buffered(CONCURRENCY)
             .try_collect()
@@ -155,6 +156,7 @@ impl Store {
         let writes = (0..total)
             .zip(parts)
             .map(|(index, part)| self.write_chunk(hex, (index, total), part));
+        let writes: Vec<_> = writes.collect();
         stream::iter(writes)
             .buffer_unordered(CONCURRENCY)
             .try_collect::<()>()

@@ -30,10 +30,10 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            bytes: 16 * 1024 * 1024,
+            bytes: 64 * 1024 * 1024,
             documents: 10_000,
             objects: 10_000,
-            nodes: 1_000_000,
+            nodes: 4_000_000,
             expanded_bytes: 64 * 1024 * 1024,
             depth: DEEPEST,
             aliases: 10_000,

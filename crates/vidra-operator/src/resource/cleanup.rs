@@ -39,7 +39,7 @@ impl Turn<'_> {
         if !self.has_finalizer() {
             return Ok(outcome);
         }
-        self.load(state)?;
+        self.load(state).await?;
         if !state.inventory.is_empty()
             && self.resource.spec.deletion_policy == DeletionPolicy::Delete
         {

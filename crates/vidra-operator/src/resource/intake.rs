@@ -20,7 +20,7 @@ use vidra_api::{
 };
 use vidra_core::trigger::Trigger;
 
-use super::{Controller, compile::read_inventory};
+use super::{Controller, compile::inline_inventory, spill::is_spilled};
 use crate::queue::Work;
 
 type Guarded = DeserializeGuard<VidraResource>;
@@ -112,7 +112,11 @@ impl Controller {
     /// Lets watches tell a resource about its objects before its first turn.
     fn expect(&self, resource: &VidraResource) {
         let status = resource.status.clone().unwrap_or_default();
-        let Ok(inventory) = read_inventory(&status) else {
+        if is_spilled(resource) {
+            // It is read in its first turn, which then makes a list of its own.
+            return;
+        }
+        let Ok(inventory) = inline_inventory(&status) else {
             // Its first turn says why, and touches nothing.
             return;
         };

@@ -16,6 +16,7 @@ use super::{
     decode::Compiled,
     live::{LONGEST_AGE, Snapshot},
     memory::State,
+    spill::is_spilled,
     turn::Turn,
 };
 
@@ -71,7 +72,8 @@ impl Turn<'_> {
     }
 
     /// At the start, what is ready is left to the first list of each watch: it reaches all owners,
-    /// so that a restart costs one list per kind. Nothing is said about the objects meanwhile.
+    /// so that a restart costs one list per kind. Nothing is said about the objects meanwhile. An
+    /// owner whose inventory had to be read from the store first may have missed that list.
     fn is_left_to_watches(&self, triggers: TriggerSet) -> bool {
         let is_start = triggers == TriggerSet::of(Trigger::Start);
         let status = self.resource.status.as_ref();
@@ -80,7 +82,10 @@ impl Turn<'_> {
             status.observed_generation == self.resource.metadata.generation
                 && conditions.any(|it| it.type_ == "Ready" && it.status == "True")
         });
-        is_start && is_ready && self.controller.follows_events(self.resource)
+        is_start
+            && is_ready
+            && !is_spilled(self.resource)
+            && self.controller.follows_events(self.resource)
     }
 
     /// Lists the metadata of every kind that the owner has objects of.

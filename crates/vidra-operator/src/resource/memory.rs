@@ -8,7 +8,7 @@ use std::{
 
 use tokio::time::Instant;
 use vidra_api::VidraResourceStatus;
-use vidra_cluster::hub::Sighting;
+use vidra_cluster::{hub::Sighting, store::Packed};
 use vidra_core::{
     drift::{Verdict, autoscaler_holds_replicas, judge},
     fight::Fight,
@@ -20,7 +20,7 @@ use vidra_core::{
     rivalry::Rivalry,
 };
 
-use super::decode::Compiled;
+use super::{decode::Compiled, spill::Base};
 
 /// What was seen of an object that may have to be healed.
 #[derive(Debug, Clone)]
@@ -82,6 +82,8 @@ pub(crate) struct Owner {
     pub(crate) state: tokio::sync::Mutex<State>,
     expected: Mutex<HashMap<ObjectKey, Expected>>,
     noticed: Mutex<BTreeMap<ObjectKey, Noticed>>,
+    /// The namespaces that it has objects in; nothing while that is not known.
+    namespaces: Mutex<Option<BTreeSet<String>>>,
 }
 
 /// The state of an owner.
@@ -89,8 +91,15 @@ pub(crate) struct Owner {
 pub(crate) struct State {
     /// The uid of the `VidraResource`: a new one under the old name starts afresh.
     pub(crate) uid: String,
+    /// Whether the inventory has been read. Nothing may be written on the ground of one that has
+    /// not.
+    pub(crate) is_loaded: bool,
     /// Its objects.
     pub(crate) inventory: Inventory,
+    /// The stored inventory that its status refers to.
+    pub(crate) base: Option<Base>,
+    /// Its manifest, if that is stored content.
+    pub(crate) content: Option<Packed>,
     /// Its manifest, decoded.
     pub(crate) compiled: Option<Arc<Compiled>>,
     /// The edition of the catalogue of kinds that it was decoded with.
@@ -117,7 +126,22 @@ impl Owner {
             state: tokio::sync::Mutex::default(),
             expected: Mutex::default(),
             noticed: Mutex::default(),
+            namespaces: Mutex::default(),
         }
+    }
+
+    /// Remembers where the objects of an inventory are.
+    pub(crate) fn settle(&self, inventory: &Inventory) {
+        let namespaces = inventory.iter().filter_map(|it| it.key.namespace.clone());
+        *lock(&self.namespaces) = Some(namespaces.collect());
+    }
+
+    /// Whether it has objects in a namespace; what is not known may be there.
+    pub(crate) fn may_be_in(&self, namespace: &str) -> bool {
+        let namespaces = lock(&self.namespaces);
+        namespaces
+            .as_ref()
+            .is_none_or(|known| known.contains(namespace))
     }
 
     /// Looks at a sighting; answers whether there is something to be done about it.

@@ -28,6 +28,7 @@ mod reconcile;
 mod recreate;
 mod report;
 mod sharing;
+mod spill;
 mod status;
 mod turn;
 
@@ -52,12 +53,15 @@ use vidra_cluster::{
     connect::Cluster,
     discovery::Catalogue,
     hub::{BlindCause, Hub, Sighting, WatchedKind},
+    store::Store,
 };
-use vidra_core::{identity::GroupKind, inventory::Inventory, schedule::jittered, trigger::Trigger};
+use vidra_core::{identity::GroupKind, schedule::jittered, trigger::Trigger};
 
 use self::{
+    compile::inline_inventory,
     live::Snapshots,
     memory::{Owners, State, lock},
+    spill::is_spilled,
     turn::Turn,
 };
 use crate::{
@@ -79,6 +83,7 @@ pub struct Controller {
     pub(crate) events: Arc<Events>,
     pub(crate) settings: Live,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) store: Store,
     installation: String,
     owners: Owners,
     resources: Arc<Known>,
@@ -100,6 +105,7 @@ impl Controller {
             queue: Queue::default(),
             settings: shared.settings,
             metrics: shared.metrics,
+            store: shared.store,
             is_listed: AtomicBool::new(false),
             installation: shared.installation,
             owners: Owners::default(),
@@ -181,6 +187,7 @@ impl Controller {
         let owner = self.owners.owner(&self.installation, name);
         let mut state = owner.state.lock().await;
         let turn = Turn::new(self, &owner, &resource);
+        turn.meet(&mut state);
         if resource.metadata.deletion_timestamp.is_some() {
             turn.end(&mut state, work).await;
         } else if resource.spec.suspend {
@@ -191,8 +198,10 @@ impl Controller {
                 turn.report(&mut state, result, work.triggers).await;
             }
             // Also after a reconcile: the lists it looked at may be older than what was noticed.
-            let healing = turn.heal(&mut state).await;
-            turn.report_healing(&mut state, healing).await;
+            if state.is_loaded {
+                let healing = turn.heal(&mut state).await;
+                turn.report_healing(&mut state, healing).await;
+            }
         }
     }
 
@@ -274,9 +283,26 @@ impl Controller {
     pub(crate) fn other_tenant(&self, name: &str, namespace: &str) -> Option<String> {
         let others = self.resources.all().into_iter();
         others
-            .filter(|other| other.name_any() != name && has_objects_in(other, namespace))
+            .filter(|other| other.name_any() != name && self.has_objects_in(other, namespace))
             .map(|other| other.name_any())
             .min()
+    }
+
+    fn has_objects_in(&self, resource: &VidraResource, namespace: &str) -> bool {
+        if is_spilled(resource) {
+            let owner = self.owners.owner(&self.installation, &resource.name_any());
+            return owner.may_be_in(namespace);
+        }
+        let Some(status) = &resource.status else {
+            return false;
+        };
+        match inline_inventory(status) {
+            Ok(inventory) => inventory
+                .iter()
+                .any(|entry| entry.key.namespace.as_deref() == Some(namespace)),
+            // What we cannot read may be there.
+            Err(_) => true,
+        }
     }
 }
 
@@ -308,7 +334,7 @@ impl Turn<'_> {
         self.controller.hub.release(self.name());
         self.controller.queue.forget(self.name());
         state.is_followed = false;
-        if let Err(cause) = self.load(state) {
+        if let Err(cause) = self.load(state).await {
             self.report(
                 state,
                 Err(cause),
@@ -338,23 +364,6 @@ impl Turn<'_> {
         objects.extend(compiled.objects.keys().cloned());
         self.controller.owners.follow(self.name(), &objects);
         self.controller.hub.need(self.name(), compiled.kinds());
-    }
-}
-
-fn has_objects_in(resource: &VidraResource, namespace: &str) -> bool {
-    let Some(status) = &resource.status else {
-        return false;
-    };
-    let entries = status
-        .inventory
-        .iter()
-        .flat_map(|stored| stored.entries.iter().map(String::as_str));
-    match Inventory::decode(entries) {
-        Ok(inventory) => inventory
-            .iter()
-            .any(|entry| entry.key.namespace.as_deref() == Some(namespace)),
-        // What we cannot read may be there.
-        Err(_) => true,
     }
 }
 

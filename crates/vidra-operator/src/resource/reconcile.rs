@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   finalizer  I/O    before the first side effect
-//!   load       pure   the inventory out of the status
-//!   compile    I/O    only on a discovery miss; decoding is pure
+//!   load       I/O    the inventory out of the status; the store only if it is there
+//!   compile    I/O    on a discovery miss and for stored content; decoding is pure
 //!   look       I/O    one shared metadata list per kind
 //!   plan       pure   what to apply, what is stale
 //!   examine    I/O    metadata of objects that we do not know yet
@@ -52,7 +52,7 @@ impl Turn<'_> {
     ) -> Result<Outcome, Cause> {
         self.refuse_remote()?;
         self.ensure_finalizer().await?;
-        self.load(state)?;
+        self.load(state).await?;
         let compiled = self.compile(state).await?;
         let not_before = self.oldest_list(state, triggers);
         self.follow(state, &compiled);

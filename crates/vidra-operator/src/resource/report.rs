@@ -20,7 +20,8 @@ use super::{
     heal::Healing,
     memory::State,
     outcome::Outcome,
-    status::{self, leading, put_inventory, summary},
+    spill::Anchor,
+    status::{self, leading, summary},
     turn::Turn,
 };
 use crate::{
@@ -49,14 +50,21 @@ impl Turn<'_> {
         if triggers.contains(Trigger::Request) {
             next.last_handled_reconcile_at = self.annotation(RECONCILE_REQUESTED_AT_ANNOTATION);
         }
-        let is_news = next != state.status;
         let mut unwritten = None;
+        let mut anchor = None;
+        if result.is_ok() {
+            match self.put_inventory(state, &mut next, &state.inventory).await {
+                Ok(put) => anchor = Some(put),
+                Err(cause) => unwritten = Some(cause),
+            }
+        }
+        let is_news = next != state.status;
         if is_news {
             next.last_trigger = triggers
                 .iter()
                 .map(|trigger| trigger.as_str().to_owned())
                 .collect();
-            unwritten = self.write(state, next).await.err();
+            unwritten = self.write(state, next, anchor).await.err().or(unwritten);
         }
         self.count(&result);
         self.tell(&result, is_news, triggers).await;
@@ -101,15 +109,16 @@ impl Turn<'_> {
         }
         if healing.is_changed {
             let mut next = state.status.clone();
-            put_inventory(&mut next, &state.inventory);
             self.describe_contention(&mut next, state);
             self.describe_ownership(&mut next, state);
             if !healing.healed.is_empty() {
                 next.last_sync_time = Some(Time(now()));
             }
+            let put = self.put_inventory(state, &mut next, &state.inventory).await;
+            is_unwritten = put.is_err();
             if next != state.status {
                 next.last_trigger = vec![Trigger::Event.as_str().to_owned()];
-                is_unwritten = self.write(state, next).await.is_err();
+                is_unwritten |= self.write(state, next, put.ok()).await.is_err();
             }
         }
         if healing.needs_reconcile || is_unwritten {
@@ -126,13 +135,11 @@ impl Turn<'_> {
         ahead: &Inventory,
     ) -> Result<(), Cause> {
         let mut next = state.status.clone();
-        put_inventory(&mut next, ahead);
         next.deploy_state = Some(DeployState::Running);
         let saying = Saying::new(true, "Progressing", "objects are being applied");
         self.say(&mut next, "Reconciling", saying);
-        self.patch_status(&next).await?;
-        state.status = next;
-        Ok(())
+        let anchor = self.put_inventory(state, &mut next, ahead).await?;
+        self.write(state, next, Some(anchor)).await
     }
 
     /// Reports the end of a resource. Its status goes with it, so only the log line is left.
@@ -160,7 +167,7 @@ impl Turn<'_> {
         self.say(&mut next, "Ready", saying);
         unsay(&mut next.conditions, "Reconciling");
         next.observed_generation = self.resource.metadata.generation;
-        if next != state.status && self.write(state, next).await.is_err() {
+        if next != state.status && self.write(state, next, None).await.is_err() {
             let work = Work::reconcile(Trigger::Retry);
             self.controller
                 .queue
@@ -168,17 +175,32 @@ impl Turn<'_> {
         }
     }
 
-    /// Writes a status. One that could not be written is a reason to come back.
-    async fn write(&self, state: &mut State, next: VidraResourceStatus) -> Result<(), Cause> {
+    /// Writes a status, with what its inventory refers to if that is new. One that could not be
+    /// written is a reason to come back.
+    async fn write(
+        &self,
+        state: &mut State,
+        next: VidraResourceStatus,
+        anchor: Option<Anchor>,
+    ) -> Result<(), Cause> {
         let written = self.patch_status(&next).await;
         match &written {
-            Ok(()) => state.status = next,
-            Err(cause) => warn!(
-                resource = self.name(),
-                reason = cause.reason,
-                "status not written: {}",
-                cause.message
-            ),
+            Ok(()) => {
+                state.status = next;
+                if let Some(anchor) = anchor {
+                    state.base = anchor.base;
+                }
+            }
+            Err(cause) => {
+                // It may have been written after all, and then nothing refers to the old base.
+                state.base = None;
+                warn!(
+                    resource = self.name(),
+                    reason = cause.reason,
+                    "status not written: {}",
+                    cause.message
+                );
+            }
         }
         written
     }

@@ -1,39 +1,26 @@
 //! The status that an outcome amounts to. Pure.
 
 use vidra_api::{
-    Counts, Failure, HeldPrune, ManagedResource, State as DeployState, StoredInventory,
-    VidraResourceStatus,
+    Counts, Failure, HeldPrune, ManagedResource, State as DeployState, VidraResourceStatus,
 };
 use vidra_core::{
     change::{Action, Cause, Change},
     class::Class,
     guard::Held,
     identity::ObjectKey,
-    inventory::{Inventory, Origin},
+    inventory::{Entry, Inventory, Origin},
 };
 
 use super::outcome::Outcome;
 
-/// `managedResources` shows at most this many objects; the inventory is complete.
-const SHOWN_RESOURCES: usize = 1_000;
-
-/// Puts the inventory into a status, completely and as users of the Go operator know it.
-pub(crate) fn put_inventory(status: &mut VidraResourceStatus, inventory: &Inventory) {
-    let stored = StoredInventory {
-        entries: inventory.encode(),
-        ..StoredInventory::default()
-    };
-    status.inventory = Some(stored);
-    status.managed_resources = inventory
-        .iter()
-        .take(SHOWN_RESOURCES)
-        .map(|entry| ManagedResource {
-            kind: entry.key.kind.clone(),
-            api_version: api_version(&entry.key, &entry.version),
-            name: entry.key.name.clone(),
-            namespace: entry.key.namespace.clone(),
-        })
-        .collect();
+/// An object as users of the Go operator know it.
+pub(crate) fn managed(entry: &Entry) -> ManagedResource {
+    ManagedResource {
+        kind: entry.key.kind.clone(),
+        api_version: api_version(&entry.key, &entry.version),
+        name: entry.key.name.clone(),
+        namespace: entry.key.namespace.clone(),
+    }
 }
 
 fn api_version(key: &ObjectKey, version: &str) -> String {
@@ -44,13 +31,12 @@ fn api_version(key: &ObjectKey, version: &str) -> String {
     }
 }
 
-/// Puts a complete reconcile into a status.
+/// Puts a complete reconcile into a status, except for the inventory.
 pub(crate) fn put_outcome(
     status: &mut VidraResourceStatus,
     outcome: &Outcome,
     inventory: &Inventory,
 ) {
-    put_inventory(status, inventory);
     let pruned = status
         .counts
         .map(|counts| counts.pruned)

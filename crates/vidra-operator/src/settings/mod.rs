@@ -43,6 +43,8 @@ pub struct Settings {
     pub budget: Budget,
     /// How long one call to an API server may take.
     pub call_timeout: Duration,
+    /// How long stored content has to be unused before it is deleted; zero: it never is.
+    pub collect_content_after: Duration,
 }
 
 impl Default for Settings {
@@ -59,6 +61,7 @@ impl Default for Settings {
             largest_artifact: 64 << 20,
             budget: Budget::default(),
             call_timeout: Duration::from_secs(30),
+            collect_content_after: Duration::from_mins(10),
         }
     }
 }
