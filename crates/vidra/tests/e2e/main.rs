@@ -13,6 +13,7 @@
 mod adoption;
 mod aliases;
 mod basics;
+mod config;
 mod conflicts;
 mod converge;
 mod corpus;
@@ -29,6 +30,7 @@ mod rest;
 mod restart;
 mod rights;
 mod status;
+mod store;
 #[allow(dead_code, reason = "shared by all modules; each uses a part")]
 mod support;
 mod takeover;

@@ -82,10 +82,13 @@ fn reads(entries: &[Entry]) -> Vec<&Entry> {
     entries.iter().filter(is_read).collect()
 }
 
-/// How often each of the managed kinds was listed.
+/// How often each of the managed kinds was listed. Vidra's own namespace is another matter: its
+/// watches of the configuration and of credentials begin with a list as well.
 fn lists(entries: &[Entry]) -> BTreeMap<&str, usize> {
+    let own = Settings::default().namespace;
+    let is_list = |entry: &&Entry| entry.verb == "list" && entry.namespace != own;
     let mut counts = BTreeMap::new();
-    for entry in entries.iter().filter(|entry| entry.verb == "list") {
+    for entry in entries.iter().filter(is_list) {
         if KINDS.contains(&entry.resource.as_str()) {
             *counts.entry(entry.resource.as_str()).or_default() += 1;
         }
