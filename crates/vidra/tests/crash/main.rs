@@ -26,6 +26,7 @@ mod proxy;
 mod races;
 mod rig;
 mod scenario;
+mod store;
 #[allow(dead_code, reason = "shared with the other end-to-end tests")]
 #[path = "../e2e/support.rs"]
 mod support;

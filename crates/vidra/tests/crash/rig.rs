@@ -72,14 +72,19 @@ impl Rig {
 
     /// Prepares the crash of a plan at a write that mentions the tag.
     pub(crate) fn arm(&self, plan: Plan, tag: &str) -> Strikes {
-        let slot = self.operator.clone();
-        let kill: Callback = Arc::new(move || drop(slot.lock().unwrap().take()));
+        let kill = self.killer();
         let fault = match plan.phase {
             Phase::Before => Fault::Request(Effect::Call(kill)),
             Phase::During => Fault::Reply(Effect::Call(kill)),
             Phase::After => Fault::Afterwards(kill),
         };
         self.strike(plan.write, tag, fault)
+    }
+
+    /// What kills the operator.
+    pub(crate) fn killer(&self) -> Callback {
+        let slot = self.operator.clone();
+        Arc::new(move || drop(slot.lock().unwrap().take()))
     }
 
     /// Lets a fault strike the n-th write that mentions the tag.
