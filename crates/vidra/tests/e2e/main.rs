@@ -31,7 +31,6 @@ mod restart;
 mod rights;
 mod status;
 mod store;
-mod store;
 #[allow(dead_code, reason = "shared by all modules; each uses a part")]
 mod support;
 mod takeover;
