@@ -38,6 +38,8 @@ vocabulary! {
         Reconciling,
         /// Nothing will get better without somebody changing something.
         Stalled,
+        /// On a sync: whether Infrahub could be read, completely and validly.
+        SourceReady,
         /// A deletion is over its budget and waits for a release.
         PruneHeld,
         /// Another owner or another tool claims an object; the message names it.
@@ -68,6 +70,10 @@ vocabulary! {
         ContentMissing,
         /// No credentials for this origin.
         CredentialsMissing,
+        /// Several Secrets claim to be the credentials for this origin.
+        CredentialsAmbiguous,
+        /// The credentials belong to another origin and are not sent to this one.
+        CredentialsForeign,
         /// The credentials were refused.
         CredentialsRejected,
         /// The kubeconfig is missing or not acceptable.
@@ -82,6 +88,8 @@ vocabulary! {
         BranchNotFound,
         /// A complete answer without any artifact; refused unless `allowEmpty`.
         NoArtifacts,
+        /// Nothing in Infrahub has the name that the sync asks for; it is probably misspelt.
+        ArtifactUnknown,
         /// Infrahub has not rendered the artifact, or failed to.
         ArtifactNotReady,
         /// The downloaded content does not have the checksum that Infrahub names.

@@ -5,6 +5,7 @@
 //!                         +-- read        metadata of live objects
 //!                         +-- apply       server-side apply of one object
 //!                         +-- part        delete, leave or release one object
+//!                         +-- custom      Vidra's own objects, whole
 //!                         +-- hub         one metadata watch per kind in use
 //!                         +-- store       content that does not fit a custom resource
 //! ```
@@ -13,6 +14,7 @@
 
 pub mod apply;
 pub mod connect;
+mod custom;
 pub mod discovery;
 pub mod failure;
 pub mod hub;

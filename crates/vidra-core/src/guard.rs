@@ -68,13 +68,26 @@ pub struct Held {
 /// that somebody has released, if any.
 pub fn judge(
     total: usize,
-    mut stale: Vec<ObjectKey>,
+    stale: Vec<ObjectKey>,
     budget: &Budget,
     released: Option<&str>,
 ) -> Judgement {
+    judge_by(total, stale, budget, released, |key| {
+        is_held_kind(key, budget)
+    })
+}
+
+/// Judges as [`judge`] does, where something else says what is held whatever the budget: what
+/// takes a Namespace along is as dear as the Namespace itself.
+pub fn judge_by(
+    total: usize,
+    mut stale: Vec<ObjectKey>,
+    budget: &Budget,
+    released: Option<&str>,
+    is_held: impl Fn(&ObjectKey) -> bool,
+) -> Judgement {
     stale.sort();
-    let (protected, ordinary): (Vec<_>, Vec<_>) =
-        stale.into_iter().partition(|key| is_held_kind(key, budget));
+    let (protected, ordinary): (Vec<_>, Vec<_>) = stale.into_iter().partition(is_held);
     let over = over_budget(total, ordinary.len(), budget);
     let (delete, mut objects) = match over {
         Some(_) => (Vec::new(), ordinary),

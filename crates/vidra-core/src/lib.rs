@@ -13,6 +13,7 @@
 
 pub mod change;
 pub mod class;
+pub mod delivery;
 pub mod drift;
 pub mod fields;
 pub mod fight;

@@ -20,6 +20,12 @@ pub(crate) struct Ended {
     pub(crate) reason: &'static str,
 }
 
+/// How Infrahub answered.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct Asked {
+    pub(crate) outcome: &'static str,
+}
+
 /// What happened to objects.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct Happened {
@@ -37,6 +43,12 @@ pub(crate) struct Metrics {
     registry: Mutex<Registry>,
     /// Reconciles by how they ended.
     pub(crate) reconciles: Family<Ended, Counter>,
+    /// Syncs by how they ended.
+    pub(crate) syncs: Family<Ended, Counter>,
+    /// Lists of artifacts asked of Infrahub, by how it answered.
+    pub(crate) polls: Family<Asked, Counter>,
+    /// Calls of Infrahub, by what became of them.
+    pub(crate) webhooks: Family<Asked, Counter>,
     /// Objects by what happened to them; unchanged ones are not counted.
     pub(crate) changes: Family<Happened, Counter>,
     /// Objects put back after drift, by kind.
@@ -51,6 +63,8 @@ pub(crate) struct Metrics {
     pub(crate) watches: Gauge,
     /// Resources known.
     pub(crate) resources: Gauge,
+    /// Syncs known.
+    pub(crate) syncs_known: Gauge,
 }
 
 impl Default for Metrics {
@@ -58,6 +72,9 @@ impl Default for Metrics {
         let metrics = Self {
             registry: Mutex::new(Registry::with_prefix("vidra")),
             reconciles: Family::default(),
+            syncs: Family::default(),
+            polls: Family::default(),
+            webhooks: Family::default(),
             changes: Family::default(),
             heals: Family::default(),
             heal_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 14)),
@@ -65,6 +82,7 @@ impl Default for Metrics {
             panics: Counter::default(),
             watches: Gauge::default(),
             resources: Gauge::default(),
+            syncs_known: Gauge::default(),
         };
         metrics.register();
         metrics
@@ -78,6 +96,17 @@ impl Metrics {
             "reconciles",
             "Reconciles by outcome and reason",
             self.reconciles.clone(),
+        );
+        registry.register("syncs", "Syncs by outcome and reason", self.syncs.clone());
+        registry.register(
+            "infrahub_polls",
+            "Lists of artifacts asked of Infrahub by how it answered",
+            self.polls.clone(),
+        );
+        registry.register(
+            "webhooks",
+            "Calls of Infrahub by what became of them",
+            self.webhooks.clone(),
         );
         registry.register(
             "object_changes",
@@ -101,6 +130,11 @@ impl Metrics {
             self.panics.clone(),
         );
         registry.register("watches", "Watches on managed kinds", self.watches.clone());
+        registry.register(
+            "infrahubsyncs",
+            "InfrahubSyncs known",
+            self.syncs_known.clone(),
+        );
         registry.register("resources", "VidraResources known", self.resources.clone());
     }
 

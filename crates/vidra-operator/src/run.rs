@@ -1,6 +1,6 @@
 //! Start and end of the operator.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::{
     api::core::v1::Namespace,
@@ -17,16 +17,19 @@ use vidra_cluster::{
 use vidra_core::owner::installation_from_uid;
 
 use crate::{
-    http::Awaited,
+    http::{Awaited, Controllers},
     resource::Controller,
     settings::{Live, Settings, follow},
     shared::Shared,
     staff::staff,
+    sync,
 };
 
 /// Sightings that wait to be looked at. Looking takes microseconds, so a full channel means that
 /// the process is busy, and then the watches may well wait.
 const SIGHTINGS: usize = 1_024;
+/// Syncs that are worked on at once. They mostly wait; what is bounded is the downloads.
+const SYNC_WORKERS: usize = 16;
 /// How long a turn that is under way may take after the operator was told to end.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -39,33 +42,20 @@ pub enum StartError {
 }
 
 /// Runs the operator until it is cancelled.
-pub async fn run(
-    settings: Settings,
-    http_address: Option<SocketAddr>,
-    cancel: CancellationToken,
-) -> Result<(), StartError> {
+pub async fn run(settings: Settings, cancel: CancellationToken) -> Result<(), StartError> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let cluster = Cluster::local(settings.call_timeout)
         .await
         .map_err(StartError::Connect)?;
-    operate(cluster, settings, http_address, cancel).await;
+    run_on(cluster, settings, cancel).await;
     Ok(())
 }
 
-/// Runs the operator on a cluster until it is cancelled, without probes and metrics over HTTP.
+/// Runs the operator on a cluster until it is cancelled.
 pub async fn run_on(cluster: Cluster, settings: Settings, cancel: CancellationToken) {
-    operate(cluster, settings, None, cancel).await;
-}
-
-async fn operate(
-    cluster: Cluster,
-    settings: Settings,
-    http_address: Option<SocketAddr>,
-    cancel: CancellationToken,
-) {
     let tasks = TaskTracker::new();
     let awaited = Awaited::default();
-    if let Some(address) = http_address {
+    if let Some(address) = settings.http_address {
         let serving = crate::http::serve(address, awaited.clone());
         spawn(&tasks, &cancel, serving);
     }
@@ -85,11 +75,13 @@ async fn operate(
         cluster = %cluster.id,
         pass = ?settings.requeue_resources_after,
         events = settings.event_based_reconcile,
-        "Vidra watches VidraResources"
+        poll = ?settings.requeue_sync_after,
+        "Vidra watches InfrahubSyncs and VidraResources"
     );
     let shared = Shared::new(cluster, installation, live);
-    let controller = control(&shared, &tasks, &cancel);
-    let _ = awaited.set(controller);
+    let resources = control(&shared, &tasks, &cancel);
+    let syncs = synchronise(&shared, &tasks, &cancel);
+    let _ = awaited.set(Controllers { resources, syncs });
     tasks.close();
     cancel.cancelled().await;
     if tokio::time::timeout(GRACE, tasks.wait()).await.is_err() {
@@ -128,6 +120,27 @@ fn control(shared: &Shared, tasks: &TaskTracker, cancel: &CancellationToken) -> 
         work,
         team,
     ));
+    controller
+}
+
+/// Starts everything that the controller of syncs consists of.
+fn synchronise(
+    shared: &Shared,
+    tasks: &TaskTracker,
+    cancel: &CancellationToken,
+) -> Arc<sync::Controller> {
+    let controller = Arc::new(sync::Controller::new(shared.clone()));
+    let it = controller.clone();
+    spawn(tasks, cancel, async move { it.follow_syncs().await });
+    let it = controller.clone();
+    spawn(tasks, cancel, async move { it.follow_secrets().await });
+    let it = controller.clone();
+    spawn(tasks, cancel, async move { it.follow_settings().await });
+    for _ in 0..SYNC_WORKERS {
+        let (it, cancel) = (controller.clone(), cancel.clone());
+        // Not cut off: a turn that is under way comes to its end.
+        tasks.spawn(async move { it.work(&cancel).await });
+    }
     controller
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct Operator {
     /// say otherwise.
     #[arg(long, default_value_t = 25, value_name = "COUNT")]
     prune_max_count: usize,
-    /// Where probes and metrics are served; `off` for nowhere.
+    /// Where probes, metrics and webhooks are served; `off` for nowhere.
     #[arg(long, default_value = "0.0.0.0:8080", value_parser = address)]
     http_address: HttpAddress,
 }
@@ -77,6 +77,7 @@ impl Operator {
         let defaults = Settings::default();
         Settings {
             namespace: self.namespace(),
+            http_address: self.http_address.0,
             requeue_resources_after: Duration::from_secs(self.resync),
             deep_pass: Duration::from_secs(self.deep_pass),
             budget: Budget {
@@ -86,10 +87,6 @@ impl Operator {
             },
             ..defaults
         }
-    }
-
-    pub(crate) fn http_address(&self) -> Option<SocketAddr> {
-        self.http_address.0
     }
 
     /// The namespace of Vidra's own objects; the first source that names one wins.

@@ -38,7 +38,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
             logging::start(operator.log_format);
             let settings = operator.settings();
             tracing::info!(namespace = settings.namespace, "this is Vidra");
-            vidra_operator::run(settings, operator.http_address(), until_told()?).await?;
+            vidra_operator::run(settings, until_told()?).await?;
             Ok(())
         }),
     }

@@ -15,11 +15,10 @@ use vidra_core::{
     plan::Wanted,
 };
 
+use crate::stack::on_large_stack;
+
 /// Beginnings of keys that only Vidra, and the Go operator before it, may set.
 const RESERVED: [&str; 2] = ["vidra.infrahub.operators.com/owner", GO_OWNED_BY];
-
-/// Many times what the deepest manifest needs, even without optimisation.
-const STACK: usize = 16 << 20;
 
 /// One desired object.
 #[derive(Debug)]
@@ -80,27 +79,14 @@ impl Compiled {
 
 /// Decodes a manifest. Any defect refuses the whole of it.
 ///
-/// Reading recurses with the nesting of the text, and how much stack a thread of the runtime has
-/// is not ours to say, so it has a thread of its own.
+/// Reading recurses with the nesting of the text, so it needs room.
 pub(crate) fn compile(
     text: &str,
     namespace: Option<&str>,
     (generation, precedence): (i64, i32),
     kinds: &Kinds,
 ) -> Result<Compiled, ManifestError> {
-    let decode = || decode(text, namespace, (generation, precedence), kinds);
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new()
-            .name("decode".to_owned())
-            .stack_size(STACK);
-        match thread.spawn_scoped(scope, decode) {
-            Ok(thread) => thread
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            // No thread to be had: better here than not at all.
-            Err(_) => decode(),
-        }
-    })
+    on_large_stack(|| decode(text, namespace, (generation, precedence), kinds))
 }
 
 fn decode(

@@ -15,7 +15,7 @@ use vidra_core::{
     observed::Observed,
 };
 
-use super::memory::lock;
+use crate::lock;
 
 /// How old a list may be. Passes of owners with equal intervals fall together, so that one list
 /// per kind serves them all.

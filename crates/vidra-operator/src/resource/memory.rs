@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -21,6 +21,7 @@ use vidra_core::{
 };
 
 use super::{decode::Compiled, spill::Base};
+use crate::lock;
 
 /// What was seen of an object that may have to be healed.
 #[derive(Debug, Clone)]
@@ -340,8 +341,4 @@ impl Owners {
             })
             .collect()
     }
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -60,13 +60,14 @@ use vidra_core::{identity::GroupKind, schedule::jittered, trigger::Trigger};
 use self::{
     compile::inline_inventory,
     live::Snapshots,
-    memory::{Owners, State, lock},
+    memory::{Owners, State},
     spill::is_spilled,
     turn::Turn,
 };
 use crate::{
     events::Events,
     known::Known,
+    lock,
     metrics::Metrics,
     queue::{Queue, Slot, Work},
     settings::Live,

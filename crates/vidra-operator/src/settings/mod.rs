@@ -11,7 +11,7 @@ mod live;
 mod read;
 mod spelling;
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 pub use vidra_core::guard::Budget;
 
@@ -23,6 +23,8 @@ pub use self::live::{Changes, Live};
 pub struct Settings {
     /// The namespace of Vidra's own Secrets and `ConfigMap`s.
     pub namespace: String,
+    /// Where probes, metrics and webhooks are served; nowhere if absent.
+    pub http_address: Option<SocketAddr>,
     /// How often Infrahub is asked by syncs that do not say otherwise; zero: never.
     pub requeue_sync_after: Duration,
     /// The query registered in Infrahub that selects artifacts; empty: only Vidra's own.
@@ -51,6 +53,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             namespace: "vidra-system".to_owned(),
+            http_address: None,
             requeue_sync_after: Duration::from_mins(1),
             query_name: "ArtifactIDs".to_owned(),
             requeue_resources_after: Duration::from_mins(10),

@@ -33,5 +33,6 @@ mod status;
 mod store;
 #[allow(dead_code, reason = "shared by all modules; each uses a part")]
 mod support;
+mod sync;
 mod takeover;
 mod timers;

@@ -158,7 +158,9 @@ async fn it_says_what_it_is_in_a_few_lines_and_ends_cleanly_when_told() {
     let (plane, _client, _turn) = turn().await;
     for signal in ["-TERM", "-INT"] {
         let mut operator = start(plane, &["--http-address", "off", "--namespace", "shop"]);
-        let said = operator.says("Vidra watches VidraResources").await;
+        let said = operator
+            .says("Vidra watches InfrahubSyncs and VidraResources")
+            .await;
         assert!(said.contains("this is Vidra"), "{said}");
         assert!(said.contains("namespace=\"shop\""), "{said}");
         assert!(said.contains(env!("CARGO_PKG_VERSION")), "{said}");
@@ -183,7 +185,9 @@ async fn without_the_definitions_it_says_so_answers_probes_waits_and_goes_on() {
     assert!(get(&address, "/healthz").0.contains("200"));
     assert!(get(&address, "/readyz").0.contains("503"));
     install_definitions(&client).await;
-    operator.says("Vidra watches VidraResources").await;
+    operator
+        .says("Vidra watches InfrahubSyncs and VidraResources")
+        .await;
     let namespace = plane.namespace("late").await.unwrap();
     create(
         &client,
@@ -233,7 +237,9 @@ async fn it_ends_cleanly_in_the_middle_of_an_apply_and_goes_on_at_the_next_start
         .map(|number| config_map(&namespace, &format!("c{number}"), "1"))
         .collect();
     let mut operator = start(plane, &["--http-address", "off"]);
-    operator.says("Vidra watches VidraResources").await;
+    operator
+        .says("Vidra watches InfrahubSyncs and VidraResources")
+        .await;
     create(&client, "middle", &manifest, json!({})).await;
     eventually("the first objects are there", || async {
         (!names(&client, &namespace).await.is_empty()).then_some(())

@@ -1,0 +1,124 @@
+//! What the operator remembers of each sync between turns.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex},
+};
+
+use vidra_api::InfrahubSyncStatus;
+use vidra_core::{change::Cause, class::Class, delivery::is_usable_id};
+use vidra_infrahub::{Artifact, Trust, trust};
+
+use super::{failure::SyncError, outcome::Outcome};
+use crate::lock;
+
+/// The state of a sync; only its turn may touch it.
+#[derive(Default)]
+pub(crate) struct State {
+    /// The uid of the sync: a new one under the old name starts afresh.
+    pub(crate) uid: String,
+    /// The status as last written or read.
+    pub(crate) status: InfrahubSyncStatus,
+    /// What the last complete sync came to.
+    pub(crate) outcome: Option<Outcome>,
+    /// Why the last sync could not be done.
+    pub(crate) error: Option<Cause>,
+    /// Failures in a row that are this sync's own.
+    pub(crate) failures: u32,
+    /// Content that cannot be delivered, by artifact: its checksum and why.
+    refused: BTreeMap<String, (String, Cause)>,
+}
+
+impl State {
+    /// What is known of a sync before its first turn.
+    pub(crate) fn of(uid: String, status: InfrahubSyncStatus) -> Self {
+        Self {
+            uid,
+            status,
+            ..Self::default()
+        }
+    }
+
+    /// Why content cannot be delivered, if it is still the same.
+    pub(crate) fn refusal(&self, artifact: &str, checksum: Option<&str>) -> Option<&Cause> {
+        let (refused, cause) = self.refused.get(artifact)?;
+        (Some(refused.as_str()) == checksum).then_some(cause)
+    }
+
+    /// Why an artifact was not delivered, and remembers what only other content can mend.
+    pub(crate) fn problem_of(
+        &mut self,
+        artifact: &Artifact,
+        error: Option<SyncError>,
+    ) -> Option<Cause> {
+        let checksum = match trust(artifact) {
+            Trust::Untrusted(why) => return Some(untrusted(artifact, &why)),
+            Trust::Trusted { checksum, .. } => checksum,
+        };
+        if !is_usable_id(&artifact.id) {
+            let id = artifact.id.chars().take(80).collect();
+            return Some(SyncError::UnusableId { id }.cause());
+        }
+        let Some(error) = error else {
+            return self.refusal(&artifact.id, Some(&checksum)).cloned();
+        };
+        let cause = Cause {
+            message: format!("artifact {}: {error}", called(artifact)),
+            ..error.cause()
+        };
+        if matches!(error, SyncError::Manifest { .. } | SyncError::NoObjects) {
+            let refusal = (checksum, cause.clone());
+            self.refused.insert(artifact.id.clone(), refusal);
+        }
+        Some(cause)
+    }
+
+    /// Forgets refusals of artifacts that are not listed any more.
+    pub(crate) fn forget_refusals(&mut self) {
+        let outcome = self.outcome.as_ref();
+        let listed = outcome.iter().flat_map(|outcome| &outcome.delivered);
+        let listed: Vec<&String> = listed.map(|it| &it.artifact.id).collect();
+        self.refused.retain(|id, _| listed.contains(&id));
+    }
+}
+
+fn untrusted(artifact: &Artifact, why: &vidra_infrahub::Untrusted) -> Cause {
+    Cause {
+        class: Class::Waiting,
+        reason: why.reason(),
+        message: format!("artifact {}: {why}", called(artifact)),
+    }
+}
+
+/// How people know an artifact: by what it was rendered for, and by its id.
+fn called(artifact: &Artifact) -> String {
+    let id: String = artifact.id.chars().take(80).collect();
+    let target = artifact.target.as_ref();
+    match target.and_then(|target| target.display_label.as_deref()) {
+        None => id,
+        Some(label) => {
+            let label: String = label
+                .chars()
+                .filter(|it| !it.is_control())
+                .take(80)
+                .collect();
+            format!("of {label:?} ({id})")
+        }
+    }
+}
+
+/// All syncs' states.
+#[derive(Default)]
+pub(crate) struct Memory(Mutex<HashMap<String, Arc<tokio::sync::Mutex<State>>>>);
+
+impl Memory {
+    /// The state of a sync, made if it is new.
+    pub(crate) fn of(&self, name: &str) -> Arc<tokio::sync::Mutex<State>> {
+        lock(&self.0).entry(name.to_owned()).or_default().clone()
+    }
+
+    /// Forgets a sync that is gone.
+    pub(crate) fn forget(&self, name: &str) {
+        lock(&self.0).remove(name);
+    }
+}

@@ -1,0 +1,97 @@
+//! Removing the resources of artifacts that are gone: confirmed, within the budget, and after
+//! everything that takes their place is ready.
+
+use std::collections::BTreeSet;
+
+use kube::core::ApiResource;
+use vidra_api::{VidraResource, names::RELEASE_PRUNE_ANNOTATION};
+use vidra_cluster::observe::observe;
+use vidra_core::{guard::judge_by, identity::ObjectKey};
+use vidra_infrahub::Source as Selected;
+
+use super::{
+    failure::SyncError,
+    outcome::Outcome,
+    reconcile::Round,
+    resource::{holds_protected, is_ready, key_of},
+    turn::Turn,
+};
+
+impl Turn<'_> {
+    /// Removes what may be removed, and notes why the rest stays.
+    pub(crate) async fn remove(&self, round: &Round, outcome: &mut Outcome) {
+        if round.stale.is_empty() {
+            return;
+        }
+        // What was written a moment ago may not have been seen yet.
+        if outcome.created + outcome.updated > 0 || !self.is_settled(outcome) {
+            let names = round.stale.iter().map(|stale| stale.resource.clone());
+            outcome.waiting = names.collect();
+            return;
+        }
+        if let Err(error) = self.confirm(round).await {
+            outcome.unremoved = Some(error.cause());
+            return;
+        }
+        for key in self.judge(round, outcome) {
+            let Some((resource, _)) = round.own.get(&key.name) else {
+                continue;
+            };
+            match self.delete(resource).await {
+                Ok(()) => outcome.removed.push(key.name),
+                Err(error) => outcome.unremoved = Some(error.cause()),
+            }
+        }
+    }
+
+    /// Whether every listed artifact is in the cluster: what takes the place of something comes
+    /// before that something goes.
+    pub(crate) fn is_settled(&self, outcome: &Outcome) -> bool {
+        outcome.delivered.iter().all(|delivered| {
+            let name = delivered.resource.as_ref();
+            let resource = name.and_then(|name| self.controller.resources.get(name));
+            resource.is_some_and(|resource| is_ready(&resource))
+        })
+    }
+
+    /// Asks for the artifacts by their ids: each must be gone, or must no longer match.
+    async fn confirm(&self, round: &Round) -> Result<(), SyncError> {
+        let (source, answer) = (&round.source, &round.answer);
+        // A registered query selects by its own rule, so being there is not being selected.
+        if answer.listing.source == Selected::Registered {
+            return Ok(());
+        }
+        let stale = round.stale.iter();
+        let ids: BTreeSet<String> = stale.map(|stale| stale.artifact.clone()).collect();
+        let found = answer.session.look_up(&source.view(), &ids).await?;
+        let wanted = self.sync.spec.source.artifact_name();
+        match found.into_values().find(|found| found.name == wanted) {
+            None => Ok(()),
+            Some(artifact) => Err(SyncError::Contradiction { id: artifact.id }),
+        }
+    }
+
+    fn judge(&self, round: &Round, outcome: &mut Outcome) -> Vec<ObjectKey> {
+        let keys = round.stale.iter().map(|stale| key_of(&stale.resource));
+        let budget = &self.controller.settings.get().budget;
+        let released = self.annotation(RELEASE_PRUNE_ANNOTATION);
+        let judgement = judge_by(round.own.len(), keys.collect(), budget, released, |key| {
+            let known = round.own.get(&key.name);
+            known.is_some_and(|(resource, _)| holds_protected(resource))
+        });
+        outcome.held = judgement.held;
+        judgement.delete
+    }
+
+    /// Deletes a resource if it is exactly the one that was judged, in exactly that state.
+    async fn delete(&self, resource: &VidraResource) -> Result<(), SyncError> {
+        let kind = ApiResource::erase::<VidraResource>(&());
+        let key = key_of(resource.metadata.name.as_deref().unwrap_or_default());
+        let seen = observe(&key.group_kind(), &resource.metadata);
+        let deleted = self.controller.cluster.delete(&kind, &seen).await;
+        deleted.map(|_| ()).map_err(|source| SyncError::Remove {
+            name: key.name,
+            source,
+        })
+    }
+}
