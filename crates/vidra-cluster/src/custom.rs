@@ -4,7 +4,10 @@ use http::{Method, Request, header};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{connect::Cluster, failure::Failure};
+use crate::{
+    connect::Cluster,
+    failure::{Failure, Reply},
+};
 
 impl Cluster {
     /// Reads an object, or `None` if it does not exist.
@@ -15,24 +18,34 @@ impl Cluster {
             Err(failure) if failure.is_not_found() => return Ok(None),
             Err(failure) => return Err(failure),
         };
-        serde_json::from_slice(&reply.body)
-            .map(Some)
-            .map_err(|error| Failure::undecodable(&error))
+        decode(&reply).map(Some)
     }
 
-    /// Makes an object in a collection.
-    pub async fn create(&self, path: &str, object: &Value) -> Result<(), Failure> {
+    /// Makes an object in a collection; answers what became of it.
+    pub async fn create<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        object: &Value,
+    ) -> Result<T, Failure> {
         let body = ("application/json", object);
         let request = request(Method::POST, path, Some(body))?;
-        self.call(request).await.map(|_| ())
+        decode(&self.call(request).await?)
     }
 
     /// Merges a change into an object; one that names a resource version holds only for that.
-    pub async fn merge(&self, path: &str, change: &Value) -> Result<(), Failure> {
+    pub async fn merge<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        change: &Value,
+    ) -> Result<T, Failure> {
         let body = ("application/merge-patch+json", change);
         let request = request(Method::PATCH, path, Some(body))?;
-        self.call(request).await.map(|_| ())
+        decode(&self.call(request).await?)
     }
+}
+
+fn decode<T: DeserializeOwned>(reply: &Reply) -> Result<T, Failure> {
+    serde_json::from_slice(&reply.body).map_err(|error| Failure::undecodable(&error))
 }
 
 fn request(

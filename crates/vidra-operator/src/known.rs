@@ -12,13 +12,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
 use vidra_api::{InfrahubSync, VidraResource, names::GROUP};
 
-use crate::queue::{Queue, Work};
+use crate::{
+    latch::Latch,
+    queue::{Queue, Work},
+};
 
 /// All resources by name.
 pub(crate) struct Known {
     resources: Mutex<HashMap<String, Arc<VidraResource>>>,
     /// The work of the syncs.
     syncs: Arc<Queue>,
+    /// Open once all of them were listed: before that, absence means nothing.
+    pub(crate) listed: Latch,
 }
 
 impl Known {
@@ -27,6 +32,7 @@ impl Known {
         Self {
             resources: Mutex::default(),
             syncs,
+            listed: Latch::default(),
         }
     }
 

@@ -14,6 +14,7 @@ mod conditions;
 mod events;
 mod http;
 mod known;
+mod latch;
 mod lock;
 mod metrics;
 pub mod queue;

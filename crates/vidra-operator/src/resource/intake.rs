@@ -1,10 +1,6 @@
 //! The watch of the custom resources themselves.
 
-use std::{
-    collections::HashMap,
-    pin::pin,
-    sync::{Arc, atomic::Ordering},
-};
+use std::{collections::HashMap, pin::pin, sync::Arc};
 
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -93,7 +89,7 @@ impl Controller {
                 self.take_end(&name);
             }
         }
-        if self.is_listed.swap(true, Ordering::Relaxed) {
+        if self.resources.listed.is_open() {
             for resource in listed.values() {
                 self.take_change(resource, Trigger::Event);
             }
@@ -107,6 +103,7 @@ impl Controller {
         for resource in listed.values() {
             self.take_change(resource, Trigger::Start);
         }
+        self.resources.listed.open();
     }
 
     /// Lets watches tell a resource about its objects before its first turn.

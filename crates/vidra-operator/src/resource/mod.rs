@@ -36,10 +36,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     hash::{BuildHasher, RandomState},
     panic::AssertUnwindSafe,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -89,7 +86,6 @@ pub struct Controller {
     owners: Owners,
     resources: Arc<Known>,
     blind: Mutex<BTreeMap<GroupKind, BlindCause>>,
-    is_listed: AtomicBool,
     started: Instant,
     chance: RandomState,
 }
@@ -107,7 +103,6 @@ impl Controller {
             settings: shared.settings,
             metrics: shared.metrics,
             store: shared.store,
-            is_listed: AtomicBool::new(false),
             installation: shared.installation,
             owners: Owners::default(),
             resources: shared.resources,
@@ -214,7 +209,7 @@ impl Controller {
 
     /// Whether the custom resources have been listed once.
     pub fn is_ready(&self) -> bool {
-        self.is_listed.load(Ordering::Relaxed)
+        self.resources.listed.is_open()
     }
 
     /// The metrics as Prometheus reads them.

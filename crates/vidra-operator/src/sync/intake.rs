@@ -1,10 +1,6 @@
 //! The watch of the syncs themselves.
 
-use std::{
-    collections::HashMap,
-    pin::pin,
-    sync::{Arc, atomic::Ordering},
-};
+use std::{collections::HashMap, pin::pin, sync::Arc};
 
 use futures::TryStreamExt;
 use kube::{
@@ -54,18 +50,16 @@ impl Controller {
         for name in known.iter().filter(|name| !listed.contains_key(*name)) {
             self.take_end(name);
         }
-        let was_listed = self.is_listed.swap(true, Ordering::Relaxed);
-        if !was_listed {
-            // All of them before the first turn of any, so that the first answer serves all.
-            lock(&self.syncs).extend(listed.iter().map(|(name, it)| (name.clone(), it.clone())));
-        }
-        for (name, sync) in listed {
-            if was_listed {
+        if !self.listed.open() {
+            for sync in listed.values() {
                 self.take_change(sync, Trigger::Event);
-            } else {
-                self.queue.add(name, Work::reconcile(Trigger::Start));
             }
+            return;
         }
+        // All of them before the first turn of any, and at one instant, so that the first answer
+        // serves all.
+        lock(&self.syncs).extend(listed.iter().map(|(name, it)| (name.clone(), it.clone())));
+        self.wake(listed.keys(), Trigger::Start);
     }
 
     fn take_change(&self, sync: &Arc<InfrahubSync>, trigger: Trigger) {

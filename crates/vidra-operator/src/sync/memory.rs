@@ -3,14 +3,20 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
-use vidra_api::InfrahubSyncStatus;
+use kube::ResourceExt;
+use tokio::time::Instant;
+use vidra_api::{InfrahubSyncStatus, VidraResource};
 use vidra_core::{change::Cause, class::Class, delivery::is_usable_id};
 use vidra_infrahub::{Artifact, Trust, trust};
 
 use super::{failure::SyncError, outcome::Outcome};
-use crate::lock;
+use crate::{known::Known, lock};
+
+/// How far behind the watch may be.
+const LONGEST_DELAY: Duration = Duration::from_secs(5);
 
 /// The state of a sync; only its turn may touch it.
 #[derive(Default)]
@@ -25,6 +31,8 @@ pub(crate) struct State {
     pub(crate) error: Option<Cause>,
     /// Failures in a row that are this sync's own.
     pub(crate) failures: u32,
+    /// Resources that were written a moment ago.
+    pub(crate) written: Vec<Written>,
     /// Content that cannot be delivered, by artifact: its checksum and why.
     refused: BTreeMap<String, (String, Cause)>,
 }
@@ -104,6 +112,36 @@ fn called(artifact: &Artifact) -> String {
                 .collect();
             format!("of {label:?} ({id})")
         }
+    }
+}
+
+/// A resource as it was written. The watch may be behind, and what was written must not be written
+/// again because of that.
+pub(crate) struct Written {
+    /// What the API server returned.
+    pub(crate) resource: Arc<VidraResource>,
+    at: Instant,
+}
+
+impl Written {
+    /// It was written just now.
+    pub(crate) fn now(resource: VidraResource) -> Self {
+        Self {
+            resource: Arc::new(resource),
+            at: Instant::now(),
+        }
+    }
+
+    /// Whether the watch has not come so far yet. It is not waited for for ever: what it showed
+    /// and took back meanwhile cannot be told from what it has not shown.
+    pub(crate) fn is_unseen(&self, known: &Known) -> bool {
+        let version = |resource: &VidraResource| {
+            let text = resource.metadata.resource_version.as_deref();
+            text.and_then(|text| text.parse::<u64>().ok())
+        };
+        let seen = known.get(&self.resource.name_any());
+        let seen = seen.and_then(|seen| version(&seen));
+        self.at.elapsed() < LONGEST_DELAY && seen < version(&self.resource)
     }
 }
 

@@ -32,10 +32,7 @@ use std::{
     collections::BTreeMap,
     hash::{BuildHasher, RandomState},
     panic::AssertUnwindSafe,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -62,12 +59,16 @@ use self::{
 use crate::{
     events::Events,
     known::Known,
+    latch::Latch,
     lock,
     metrics::{Asked, Metrics},
     queue::{Queue, Slot, Work},
     settings::Live,
     shared::Shared,
 };
+
+/// How long the first turn waits for the Secrets in Vidra's namespace to be listed.
+const LONGEST_LIST: Duration = Duration::from_secs(10);
 
 /// Everything that the controller of syncs shares between turns.
 pub(crate) struct Controller {
@@ -85,7 +86,8 @@ pub(crate) struct Controller {
     polls: Polls,
     pub(crate) hints: Hints,
     memory: Memory,
-    is_listed: AtomicBool,
+    /// Open once the syncs were listed.
+    listed: Latch,
     started: Instant,
     chance: RandomState,
 }
@@ -107,7 +109,7 @@ impl Controller {
             polls: Polls::default(),
             hints: Hints::default(),
             memory: Memory::default(),
-            is_listed: AtomicBool::new(false),
+            listed: Latch::default(),
             started: Instant::now(),
             chance: RandomState::new(),
         }
@@ -116,6 +118,7 @@ impl Controller {
     /// Does the work of the queue, one sync at a time, until it is cancelled; a turn that is under
     /// way then is finished. Run several of these at once.
     pub(crate) async fn work(&self, cancel: &CancellationToken) {
+        cancel.run_until_cancelled(self.prepare()).await;
         while let Some((name, work)) = cancel.run_until_cancelled(self.queue.next()).await {
             let turn = AssertUnwindSafe(self.take_turn(&name, work));
             if turn.catch_unwind().await.is_err() {
@@ -123,6 +126,13 @@ impl Controller {
             }
             self.queue.done(&name);
         }
+    }
+
+    /// Waits until it is known which resources there are: what is not known is not missing. What
+    /// the Secrets are is waited for as well, but not for ever: a sync then says what is wrong.
+    async fn prepare(&self) {
+        self.resources.listed.opened().await;
+        let _ = tokio::time::timeout(LONGEST_LIST, self.secrets.listed.opened()).await;
     }
 
     fn come_back_after_defect(&self, name: &str) {
@@ -169,17 +179,22 @@ impl Controller {
         let mut changes = self.settings.changes();
         while changes.next().await.is_some() {
             let names: Vec<String> = lock(&self.syncs).keys().cloned().collect();
-            let now = Instant::now();
-            for name in names {
-                let work = Work::reconcile(Trigger::Event);
-                self.queue.add_at(&name, Slot::Look, work, now);
-            }
+            self.wake(names.iter(), Trigger::Event);
+        }
+    }
+
+    /// Lets syncs look now, all asked at the same instant, so that one answer serves all.
+    fn wake<'a>(&self, names: impl Iterator<Item = &'a String>, trigger: Trigger) {
+        let now = Instant::now();
+        for name in names {
+            let work = Work::reconcile(trigger);
+            self.queue.add_at(name, Slot::Look, work, now);
         }
     }
 
     /// Whether the syncs have been listed once.
     pub(crate) fn is_ready(&self) -> bool {
-        self.is_listed.load(Ordering::Relaxed)
+        self.listed.is_open()
     }
 
     /// Notes how many syncs there are.

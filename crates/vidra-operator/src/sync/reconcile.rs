@@ -20,7 +20,7 @@ use vidra_infrahub::{Artifact, Error, Source as Selected, Trust, trust};
 
 use super::{
     failure::SyncError,
-    memory::State,
+    memory::{State, Written},
     outcome::{Delivered, Outcome},
     poll::Answer,
     resource::{is_free, own},
@@ -86,7 +86,7 @@ impl Turn<'_> {
         })?;
         let artifacts = self.select(&source, &answer).await?;
         let mut round = Round {
-            own: self.own(&artifacts),
+            own: self.own(state, &artifacts),
             source,
             answer,
             stale: Vec::new(),
@@ -135,7 +135,7 @@ impl Turn<'_> {
 
     /// The resources of this sync, and those that belong to nobody and were made from one of its
     /// artifacts.
-    fn own(&self, artifacts: &[Artifact]) -> Owned {
+    fn own(&self, state: &mut State, artifacts: &[Artifact]) -> Owned {
         let known = &self.controller.resources;
         let mut own_ones = known.of_sync(&self.uid());
         for artifact in artifacts {
@@ -144,6 +144,9 @@ impl Turn<'_> {
             let free = free.into_iter().filter_map(|name| known.get(&name));
             own_ones.extend(free.filter(|resource| is_free(resource)));
         }
+        // Last, because it is newer than what the watch has shown.
+        state.written.retain(|it| it.is_unseen(known));
+        own_ones.extend(state.written.iter().map(|it| it.resource.clone()));
         own_ones
             .into_iter()
             .map(|resource| (own(self.sync, &resource), resource))
@@ -189,13 +192,13 @@ impl Turn<'_> {
         artifact: &Artifact,
         assignment: &Assignment,
         known: Option<&(Arc<VidraResource>, Own)>,
-    ) -> Result<(), SyncError> {
+    ) -> Result<Option<VidraResource>, SyncError> {
         let Trust::Trusted {
             storage_id,
             checksum,
         } = trust(artifact)
         else {
-            return Ok(());
+            return Ok(None);
         };
         let fetch = || {
             self.controller
@@ -204,14 +207,15 @@ impl Turn<'_> {
         match (assignment.step, &assignment.resource, known) {
             (Step::Create, Some(name), _) => {
                 let content = fetch().await?;
-                self.create(name, &artifact.id, &content).await
+                self.create(name, &artifact.id, &content).await.map(Some)
             }
             (Step::Update, _, Some((resource, own))) => {
                 let is_same = own.checksum.as_ref() == Some(&checksum);
                 let content = if is_same { None } else { Some(fetch().await?) };
-                self.update(resource, &artifact.id, content.as_ref()).await
+                let updated = self.update(resource, &artifact.id, content.as_ref());
+                updated.await.map(Some)
             }
-            _ => Ok(()),
+            _ => Ok(None),
         }
     }
 }
@@ -243,7 +247,7 @@ impl Outcome {
         state: &mut State,
         artifact: Artifact,
         (assignment, carried): (Assignment, Option<String>),
-        result: Result<(), SyncError>,
+        result: Result<Option<VidraResource>, SyncError>,
     ) {
         let is_written = matches!(assignment.step, Step::Create | Step::Update) && result.is_ok();
         self.created += usize::from(is_written && assignment.step == Step::Create);
@@ -253,7 +257,13 @@ impl Outcome {
             Trust::Untrusted(_) => None,
         };
         let has_resource = assignment.step != Step::Create || result.is_ok();
-        let problem = state.problem_of(&artifact, result.err());
+        let problem = match result {
+            Ok(written) => {
+                state.written.extend(written.map(Written::now));
+                state.problem_of(&artifact, None)
+            }
+            Err(error) => state.problem_of(&artifact, Some(error)),
+        };
         self.delivered.push(Delivered {
             resource: assignment.resource.filter(|_| has_resource),
             checksum: if is_written { fresh } else { carried },

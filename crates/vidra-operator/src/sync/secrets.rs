@@ -25,24 +25,28 @@ use super::{
     credentials::{CredentialsError, Facts, Secrets},
     source::{Firsts, Source},
 };
-use crate::{lock, queue::Work};
+use crate::{latch::Latch, lock};
 
 /// What is known of the Secrets; nothing before the first complete list.
 #[derive(Default)]
-pub(crate) struct KnownSecrets(Mutex<Option<Arc<Secrets>>>);
+pub(crate) struct KnownSecrets {
+    secrets: Mutex<Option<Arc<Secrets>>>,
+    /// Open once they were listed.
+    pub(crate) listed: Latch,
+}
 
 impl KnownSecrets {
     /// The Secrets as last seen.
     pub(crate) fn get(&self) -> Option<Arc<Secrets>> {
-        lock(&self.0).clone()
+        lock(&self.secrets).clone()
     }
 
     fn replace(&self, secrets: Secrets) {
-        *lock(&self.0) = Some(Arc::new(secrets));
+        *lock(&self.secrets) = Some(Arc::new(secrets));
     }
 
     fn change(&self, change: impl FnOnce(&mut Secrets)) {
-        let mut known = lock(&self.0);
+        let mut known = lock(&self.secrets);
         change(Arc::make_mut(known.get_or_insert_default()));
     }
 }
@@ -101,13 +105,12 @@ impl Controller {
             })
             .collect();
         let sources = self.sources();
-        for (name, source) in &sources {
-            let is_moved = sources_before.get(name) != Some(source);
-            let is_touched = source.as_ref().is_some_and(|it| uses(it, &changed));
-            if is_moved || is_touched {
-                self.queue.add(name, Work::reconcile(Trigger::Event));
-            }
-        }
+        let concerned = sources.iter().filter(|(name, source)| {
+            let is_moved = sources_before.get(*name) != Some(*source);
+            is_moved || source.as_ref().is_some_and(|it| uses(it, &changed))
+        });
+        self.wake(concerned.map(|(name, _)| name), Trigger::Event);
+        self.secrets.listed.open();
     }
 
     /// Where each sync reads from, as far as that can be said.

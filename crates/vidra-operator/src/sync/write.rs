@@ -28,7 +28,7 @@ impl Turn<'_> {
         name: &str,
         artifact: &str,
         content: &Content,
-    ) -> Result<(), SyncError> {
+    ) -> Result<VidraResource, SyncError> {
         let (manifest, manifest_from) = match &content.place {
             Place::Inline(text) => (Some(text.to_string()), None),
             Place::Stored { reference, .. } => (None, Some(reference.clone())),
@@ -65,7 +65,7 @@ impl Turn<'_> {
         resource: &VidraResource,
         artifact: &str,
         content: Option<&Content>,
-    ) -> Result<(), SyncError> {
+    ) -> Result<VidraResource, SyncError> {
         let mut change = json!({
             "metadata": {
                 "uid": resource.metadata.uid,
