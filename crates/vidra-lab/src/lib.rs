@@ -6,6 +6,7 @@
 //!   StandIn       an HTTP server that behaves like Infrahub, scripted from Rust
 //!   contract      one suite of assertions, run against the stand-in and a real Infrahub
 //!   infrahub      raises a real Infrahub on this machine
+//!   large         the largest artifact that is promised to work, measured
 //! ```
 //!
 //! May touch everything; nothing but tests and tools may depend on it.
@@ -14,5 +15,6 @@ pub mod contract;
 pub mod controlplane;
 pub mod demo;
 pub mod infrahub;
+pub mod large;
 pub mod proxy;
 pub mod standin;

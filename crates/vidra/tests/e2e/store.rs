@@ -1,6 +1,6 @@
 //! Content that does not fit a custom resource: manifests and inventories in the store.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, fmt::Write as _, time::Duration};
 
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::{
@@ -327,5 +327,43 @@ async fn an_inventory_that_cannot_be_read_is_kept_and_nothing_is_applied_or_dele
     is_gone(&client, &namespace, "one").await;
     value_is(&client, &namespace, "two", "2").await;
     condition(&client, &large, "PruneHeld", "True").await;
+    operator.stop();
+}
+
+/// So many ConfigMaps of about 43 KB, different in every line.
+fn large(namespace: &str, count: usize) -> String {
+    let mut noise = 1_u64;
+    let mut text = String::new();
+    for number in 0..count {
+        let object = config_map(namespace, &long_name(number), "1");
+        text.push_str(&object.replace("data: {key: \"1\"}", "data:\n  key: \"1\""));
+        for line in 0..640 {
+            noise = noise
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let value = format!("the value of this setting is {noise:020}");
+            let _ = writeln!(text, "  setting-{line:03}: \"{value}\"");
+        }
+    }
+    text
+}
+
+/// As large as it gets, with fewer objects than `cargo lab large` has, to be quick.
+#[tokio::test]
+async fn forty_mebibytes_are_applied_from_the_store_and_their_inventory_is_stored_as_well() {
+    let (plane, client) = own_plane().await;
+    ensure_home(&client).await;
+    let operator = Operator::start(plane.config(), quick_settings());
+    let namespace = plane.namespace("store").await.unwrap();
+    let name = unique("large");
+    let text = large(&namespace, 1_000);
+    assert!(text.len() > 40 << 20, "{} bytes", text.len());
+    let stored = store(plane.config(), HOME).put(&text).await.unwrap();
+    assert!(stored.reference.chunks > 1);
+    create_from(&client, &name, &stored.reference).await;
+    let status = ready(&client, &name).await.status.unwrap();
+    assert_eq!(status.counts.unwrap().applied, 1_000);
+    assert!(status.inventory.unwrap().stored_in.is_some());
+    assert_eq!(names(&client, &namespace).await.len(), 1_000);
     operator.stop();
 }
