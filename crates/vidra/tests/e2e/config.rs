@@ -9,7 +9,10 @@ use kube::{
 };
 use serde_json::{Value, json};
 use tokio::sync::{MutexGuard, OnceCell};
-use vidra_lab::controlplane::{ControlPlane, unique};
+use vidra_lab::{
+    controlplane::{ControlPlane, unique},
+    proxy::{Effect, Fault, FaultProxy, Gate, Rule, Seen, Strikes},
+};
 use vidra_operator::settings::Settings;
 
 use crate::{drift::manager, support::*};
@@ -61,6 +64,14 @@ impl Stage {
 
     fn start(&self, settings: Settings) -> Running {
         Running(Some(Operator::start(self.plane.config(), settings)))
+    }
+
+    /// A way to the API server on which a fault meets whoever asks for the configuration.
+    fn proxied(&self, fault: Fault) -> (FaultProxy, Strikes) {
+        let proxy = FaultProxy::start(self.plane).unwrap();
+        let path = format!("/api/v1/namespaces/{}/configmaps", self.own);
+        let strikes = proxy.add(Rule::every(move |seen: &Seen| seen.path == path, fault).nth(1));
+        (proxy, strikes)
     }
 
     /// Makes or changes a ConfigMap with the label.
@@ -397,8 +408,12 @@ async fn the_first_turn_after_a_start_knows_the_configuration() {
         .await;
     let one = json!({"manifest": config_map(&namespace, "one", "1")});
     change(&stage.client, &name, one).await;
-    let operator = stage.start(stage.quiet());
+    // The answer takes longer than everything that a turn needs.
+    let slow = Fault::Request(Effect::Delay(Duration::from_secs(2)));
+    let (proxy, strikes) = stage.proxied(slow);
+    let operator = Running(Some(Operator::start(proxy.config(), stage.quiet())));
     let resource = condition(&stage.client, &name, "PruneHeld", "True").await;
+    assert_eq!(strikes.struck(), 1);
     let (_, message) = said(&resource, "PruneHeld");
     assert!(message.contains("at most 0 may"), "{message}");
     assert_eq!(names(&stage.client, &namespace).await, ["one", "two"]);
@@ -411,6 +426,16 @@ async fn the_first_turn_after_a_start_knows_the_configuration() {
         .await;
     request(&stage.client, &name).await;
     is_gone(&stage.client, &namespace, "two").await;
+    stage.end(operator, &[&name]).await;
+}
+
+#[tokio::test]
+async fn a_configuration_that_cannot_be_read_does_not_stop_the_start() {
+    let stage = stage().await;
+    let (proxy, strikes) = stage.proxied(Fault::Request(Effect::Hold(Gate::closed())));
+    let operator = Running(Some(Operator::start(proxy.config(), stage.quiet())));
+    let (_, name) = stage.keeper(json!({})).await;
+    assert_eq!(strikes.struck(), 1);
     stage.end(operator, &[&name]).await;
 }
 
