@@ -109,7 +109,7 @@ pub enum Trust {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Untrusted {
     /// It is not rendered, or rendering failed.
-    #[error("the artifact is '{status}' in Infrahub; see its transformation and render it again")]
+    #[error("{} in Infrahub; see its transformation and render it again", standing(.status))]
     NotReady {
         /// What Infrahub says.
         status: Status,
@@ -120,6 +120,13 @@ pub enum Untrusted {
         /// What is missing or unusable.
         missing: &'static str,
     },
+}
+
+fn standing(status: &Status) -> String {
+    match status {
+        Status::Other(word) if word.is_empty() => "the artifact has no status".to_owned(),
+        status => format!("the artifact is '{status}'"),
+    }
 }
 
 impl Untrusted {

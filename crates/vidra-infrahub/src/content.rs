@@ -39,9 +39,14 @@ impl Session {
     }
 
     async fn download(&self, storage_id: &str, checksum: &str) -> Result<Arc<str>, Error> {
+        let what = "a storage id that cannot be one";
+        let url = self
+            .address
+            .join(["api", "storage", "object", storage_id])
+            .ok_or(Error::Unexpected { what })?;
         let ask = Ask {
             method: Method::GET,
-            url: self.url(["api", "storage", "object", storage_id], "storage id")?,
+            url,
             json: None,
             limit: self.policy.content_limit,
         };

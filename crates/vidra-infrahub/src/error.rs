@@ -211,7 +211,10 @@ pub enum Error {
         received: u64,
     },
     /// The list was changed while it was read.
-    #[error("the artifacts changed while they were listed; they are asked for again")]
+    #[error(
+        "the artifacts changed while they were listed; they are asked for again; if this stays, \
+         Infrahub contradicts itself: see its log"
+    )]
     ListChanged,
     /// No connection.
     #[error("Infrahub cannot be reached; check infrahubAPIURL, DNS, network policies and Infrahub")]
@@ -358,7 +361,8 @@ impl Error {
             | Self::ContentMissing => "InfrahubError",
             Self::TooLarge { .. } => "TooLarge",
             Self::ChecksumMismatch { .. } => "ChecksumMismatch",
-            Self::EmptyContent | Self::NotText => "InvalidManifest",
+            Self::EmptyContent => "EmptyManifest",
+            Self::NotText => "ManifestInvalid",
         }
     }
 

@@ -159,7 +159,11 @@ async fn refresh(
             held.renewal = Some(now + RENEWAL_PAUSE);
             Some(Ok(held.access.clone()))
         }
-        Err(error) => Some(Err(error)),
+        // A login would fail in the same way.
+        Err(error) if error.reason() == "InfrahubUnreachable" || error.retry_after().is_some() => {
+            Some(Err(error))
+        }
+        Err(_) => None,
     }
 }
 

@@ -142,6 +142,24 @@ async fn a_server_that_cannot_refresh_now_does_not_make_a_good_token_bad() {
 }
 
 #[tokio::test]
+async fn a_refresh_that_is_broken_does_not_keep_a_login_from_working() {
+    let broken: [fn() -> Result<Granted, Error>; 3] = [
+        || Err(Error::Crashed { status: 500 }),
+        || Err(Error::WebPage { status: 200 }),
+        || Err(Error::Malformed),
+    ];
+    for refresh in broken {
+        let mut now = Instant::now();
+        let (keeper, mut script) = (keeper(), Script::new(Duration::from_secs(100)));
+        script.refresh = refresh;
+        keeper.access(&script, None, now).await.unwrap();
+        now += Duration::from_secs(110);
+        keeper.access(&script, None, now).await.unwrap();
+        assert_eq!(script.counts(), (2, 1));
+    }
+}
+
+#[tokio::test]
 async fn a_refused_token_leads_to_one_login_however_late_the_refusals_arrive() {
     let now = Instant::now();
     let (keeper, script) = (keeper(), Script::new(Duration::from_secs(100)));
