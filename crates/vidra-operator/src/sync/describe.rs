@@ -76,6 +76,9 @@ impl Turn<'_> {
     }
 
     fn source_saying(&self, outcome: &Outcome) -> Saying {
+        if let Some(unread) = &outcome.unread {
+            return Saying::new(false, unread.reason, unread.message.clone());
+        }
         let count = outcome.delivered.len();
         let spec = &self.sync.spec.source;
         let noun = if count == 1 { "artifact" } else { "artifacts" };

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use vidra_cluster::{failure::Failure, store::StoreError};
 use vidra_core::{change::Cause, class::Class, identity::ObjectKey, manifest::ManifestError};
+use vidra_infrahub::Error;
 
 use super::credentials::CredentialsError;
 
@@ -12,7 +13,7 @@ use super::credentials::CredentialsError;
 pub(crate) enum SyncError {
     /// Asking Infrahub.
     #[error("{}", sentence(.0))]
-    Infrahub(#[from] vidra_infrahub::Error),
+    Infrahub(#[from] Error),
     /// Finding and reading the credentials.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
@@ -29,6 +30,21 @@ pub(crate) enum SyncError {
         branch: String,
         /// How many definitions make artifacts of that name.
         definitions: u64,
+    },
+    /// A registered query that selects nothing.
+    #[error(
+        "the query that is registered in Infrahub selects no artifact named {name:?} on branch \
+         {branch:?}, although there are {artifacts}; nothing is removed because of it; correct \
+         the query, leave queryName empty, or set spec.source.allowEmpty if everything that was \
+         delivered should go"
+    )]
+    NothingSelected {
+        /// The name of the sync.
+        name: String,
+        /// Its branch.
+        branch: String,
+        /// How many artifacts of that name there are.
+        artifacts: u64,
     },
     /// A name that nothing in Infrahub has.
     #[error(
@@ -90,14 +106,36 @@ pub(crate) enum SyncError {
 }
 
 impl SyncError {
+    /// Whether the content was read and is no good: only other content helps.
+    pub(crate) fn is_of_content(&self) -> bool {
+        matches!(
+            self,
+            Self::Manifest { .. }
+                | Self::NoObjects
+                | Self::Infrahub(Error::EmptyContent | Error::NotText)
+        )
+    }
+
+    /// Whether Infrahub could not be read completely, or says what cannot be.
+    pub(crate) fn is_of_source(&self) -> bool {
+        match self {
+            Self::Infrahub(_) => !self.is_of_content(),
+            Self::UnusableId { .. } | Self::Contradiction { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Decides about the retry.
     pub(crate) fn class(&self) -> Class {
         match self {
+            // Other content comes with the next poll.
+            _ if self.is_of_content() => Class::Invalid,
             Self::Infrahub(error) => error.class(),
             Self::Credentials(error) => error.class(),
-            Self::NoArtifacts { .. } | Self::UnknownName { .. } => Class::Waiting,
+            Self::NoArtifacts { .. }
+            | Self::NothingSelected { .. }
+            | Self::UnknownName { .. } => Class::Waiting,
             Self::UnusableId { .. } | Self::Contradiction { .. } => Class::Transient,
-            // Only other content helps, and that comes with the next poll.
             Self::Manifest { .. } | Self::NoObjects => Class::Invalid,
             Self::Store(error) => error.class(),
             Self::Write { source, .. } | Self::Remove { source, .. } => source.class,
@@ -109,7 +147,7 @@ impl SyncError {
         match self {
             Self::Infrahub(error) => error.reason(),
             Self::Credentials(error) => error.reason(),
-            Self::NoArtifacts { .. } => "NoArtifacts",
+            Self::NoArtifacts { .. } | Self::NothingSelected { .. } => "NoArtifacts",
             Self::UnknownName { .. } => "ArtifactUnknown",
             Self::UnusableId { .. } | Self::Contradiction { .. } => "InfrahubError",
             Self::Manifest { source } => source.reason(),
@@ -140,9 +178,9 @@ impl SyncError {
 }
 
 /// The error and, where that alone says what is wrong, what caused it.
-fn sentence(error: &vidra_infrahub::Error) -> String {
+fn sentence(error: &Error) -> String {
     match error {
-        vidra_infrahub::Error::InvalidDate(date) => date.to_string(),
+        Error::InvalidDate(date) => date.to_string(),
         other => other.to_string(),
     }
 }

@@ -74,7 +74,7 @@ impl State {
             message: format!("artifact {}: {error}", called(artifact)),
             ..error.cause()
         };
-        if matches!(error, SyncError::Manifest { .. } | SyncError::NoObjects) {
+        if error.is_of_content() {
             let refusal = (checksum, cause.clone());
             self.refused.insert(artifact.id.clone(), refusal);
         }

@@ -33,6 +33,8 @@ pub(crate) struct Outcome {
     pub(crate) held: Option<Held>,
     /// Why resources of artifacts that are gone could not be removed.
     pub(crate) unremoved: Option<Cause>,
+    /// What of Infrahub could not be read after the list, or cannot be: the first of it.
+    pub(crate) unread: Option<Cause>,
     /// Whether everything on the way to Infrahub can be read.
     pub(crate) is_plaintext: bool,
 }

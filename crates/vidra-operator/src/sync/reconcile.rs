@@ -13,6 +13,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use futures::{StreamExt, stream};
+use kube::ResourceExt;
 use tokio::time::Instant;
 use vidra_api::VidraResource;
 use vidra_core::delivery::{Assignment, Listed, Own, Stale, Step, deliver, is_usable_id};
@@ -23,7 +24,7 @@ use super::{
     memory::{State, Written},
     outcome::{Delivered, Outcome},
     poll::Answer,
-    resource::{is_free, own},
+    resource::{artifact_of, is_free, own},
     source::{Firsts, Source, resolve},
     turn::Turn,
 };
@@ -92,7 +93,7 @@ impl Turn<'_> {
             stale: Vec::new(),
         };
         let mut outcome = self.deliver(state, &mut round, artifacts).await;
-        self.remove(&round, &mut outcome).await;
+        self.remove(state, &round, &mut outcome).await;
         outcome.is_plaintext = round.answer.session.is_plaintext();
         Ok(outcome)
     }
@@ -126,6 +127,13 @@ impl Turn<'_> {
         if spec.allow_empty {
             return Ok(artifacts);
         }
+        if known.artifacts > 0 {
+            return Err(SyncError::NothingSelected {
+                name,
+                branch,
+                artifacts: known.artifacts,
+            });
+        }
         Err(SyncError::NoArtifacts {
             name,
             branch,
@@ -138,19 +146,26 @@ impl Turn<'_> {
     fn own(&self, state: &mut State, artifacts: &[Artifact]) -> Owned {
         let known = &self.controller.resources;
         let mut own_ones = known.of_sync(&self.uid());
+        // How the sync calls what it makes. A label can be edited, a name cannot.
+        let mut artifact_by_name = BTreeMap::new();
         for artifact in artifacts {
             let second = vidra_core::delivery::second_name(&artifact.id, &self.name);
-            let free = [artifact.id.clone(), second];
-            let free = free.into_iter().filter_map(|name| known.get(&name));
-            own_ones.extend(free.filter(|resource| is_free(resource)));
+            for name in [artifact.id.clone(), second] {
+                own_ones.extend(known.get(&name).filter(|resource| is_free(resource)));
+                artifact_by_name.insert(name, &artifact.id);
+            }
         }
         // Last, because it is newer than what the watch has shown.
         state.written.retain(|it| it.is_unseen(known));
         own_ones.extend(state.written.iter().map(|it| it.resource.clone()));
         own_ones
             .into_iter()
-            .map(|resource| (own(self.sync, &resource), resource))
-            .map(|(own, resource)| (own.name.clone(), (resource, own)))
+            .map(|resource| {
+                let name = resource.name_any();
+                let artifact = artifact_by_name.get(&name).map(|id| (*id).clone());
+                let artifact = artifact.unwrap_or_else(|| artifact_of(&resource));
+                (name, (resource.clone(), own(self.sync, &resource, &artifact)))
+            })
             .collect()
     }
 
@@ -257,13 +272,21 @@ impl Outcome {
             Trust::Untrusted(_) => None,
         };
         let has_resource = assignment.step != Step::Create || result.is_ok();
-        let problem = match result {
+        let error = match result {
             Ok(written) => {
                 state.written.extend(written.map(Written::now));
-                state.problem_of(&artifact, None)
+                None
             }
-            Err(error) => state.problem_of(&artifact, Some(error)),
+            Err(error) => Some(error),
         };
+        let is_of_source = match &error {
+            Some(error) => error.is_of_source(),
+            None => fresh.is_some() && !is_usable_id(&artifact.id),
+        };
+        let problem = state.problem_of(&artifact, error);
+        if is_of_source {
+            self.unread = self.unread.take().or_else(|| problem.clone());
+        }
         self.delivered.push(Delivered {
             resource: assignment.resource.filter(|_| has_resource),
             checksum: if is_written { fresh } else { carried },

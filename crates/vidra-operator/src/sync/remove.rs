@@ -11,6 +11,7 @@ use vidra_infrahub::Source as Selected;
 
 use super::{
     failure::SyncError,
+    memory::State,
     outcome::Outcome,
     reconcile::Round,
     resource::{holds_protected, is_ready, key_of},
@@ -19,17 +20,17 @@ use super::{
 
 impl Turn<'_> {
     /// Removes what may be removed, and notes why the rest stays.
-    pub(crate) async fn remove(&self, round: &Round, outcome: &mut Outcome) {
+    pub(crate) async fn remove(&self, state: &State, round: &Round, outcome: &mut Outcome) {
         if round.stale.is_empty() {
             return;
         }
-        // What was written a moment ago may not have been seen yet.
-        if outcome.created + outcome.updated > 0 || !self.is_settled(outcome) {
+        if !self.is_settled(state, outcome) {
             let names = round.stale.iter().map(|stale| stale.resource.clone());
             outcome.waiting = names.collect();
             return;
         }
         if let Err(error) = self.confirm(round).await {
+            outcome.unread = outcome.unread.take().or_else(|| Some(error.cause()));
             outcome.unremoved = Some(error.cause());
             return;
         }
@@ -44,13 +45,13 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether every listed artifact is in the cluster: what takes the place of something comes
-    /// before that something goes.
-    pub(crate) fn is_settled(&self, outcome: &Outcome) -> bool {
+    /// Whether every listed artifact is in the cluster, with its newest content: what takes the
+    /// place of something comes before that something goes.
+    pub(crate) fn is_settled(&self, state: &State, outcome: &Outcome) -> bool {
         outcome.delivered.iter().all(|delivered| {
             let name = delivered.resource.as_ref();
-            let resource = name.and_then(|name| self.controller.resources.get(name));
-            resource.is_some_and(|resource| is_ready(&resource))
+            let resource = name.and_then(|name| self.newest(state, name));
+            delivered.problem.is_none() && resource.is_some_and(|resource| is_ready(&resource))
         })
     }
 

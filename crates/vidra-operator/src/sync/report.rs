@@ -120,7 +120,7 @@ impl Turn<'_> {
                 return false;
             }
         }
-        self.tell_turn(&state.status, &next).await;
+        self.tell_turn(state, &next).await;
         state.status = next;
         true
     }
@@ -195,7 +195,8 @@ impl Turn<'_> {
     }
 
     /// Tells when `Ready` or `PruneHeld` changes for another reason than the source.
-    async fn tell_turn(&self, before: &InfrahubSyncStatus, after: &InfrahubSyncStatus) {
+    async fn tell_turn(&self, state: &State, after: &InfrahubSyncStatus) {
+        let before = &state.status;
         for kind in ["Ready", "PruneHeld"] {
             let of = |status: &InfrahubSyncStatus| {
                 let mut conditions = status.conditions.iter();
@@ -203,7 +204,7 @@ impl Turn<'_> {
             };
             let Some(now) = of(after) else { continue };
             let is_told = of(before).is_some_and(|it| it.reason == now.reason)
-                || of_source(after) == Some(now.reason.as_str())
+                || (kind == "Ready" && state.error.is_some())
                 || matches!(
                     now.reason.as_str(),
                     "Succeeded" | "Progressing" | "Suspended"
@@ -220,13 +221,6 @@ impl Turn<'_> {
         let regarding = self.sync.object_ref(&());
         self.controller.events.tell(&regarding, note).await;
     }
-}
-
-/// The reason why Infrahub could not be read, if so.
-fn of_source(status: &InfrahubSyncStatus) -> Option<&str> {
-    let mut conditions = status.conditions.iter();
-    let source = conditions.find(|it| it.type_ == "SourceReady")?;
-    (source.status == "False").then_some(source.reason.as_str())
 }
 
 fn counted(outcome: &Outcome) -> String {
