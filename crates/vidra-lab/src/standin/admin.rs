@@ -21,7 +21,7 @@
 //!
 //! `status` is `Ready` unless said otherwise; `when` is `"every"` or `{"first":2}`, `{"nth":2}`,
 //! `{"after":2}`; `effect.kind` is one of `answer`, `delay`, `hang`, `drip`, `truncate`,
-//! `content`, `oversized`, `redirect`.
+//! `content`, `oversized`, `packed`, `expire`, `redirect`.
 
 use std::time::Duration;
 

@@ -1,12 +1,18 @@
 //! Things that go wrong on purpose.
 
-use std::{collections::BTreeMap, convert::Infallible, io, time::Duration};
+use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    io::{self, Read},
+    time::Duration,
+};
 
 use axum::{
     body::{Body, Bytes},
     http::{HeaderName, HeaderValue, StatusCode, header},
     response::Response,
 };
+use flate2::{Compression, write::GzEncoder};
 use futures::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
@@ -81,6 +87,13 @@ pub enum Effect {
         /// How many bytes are sent.
         bytes: u64,
     },
+    /// The real headers, then so many bytes, compressed: little on the way, a lot when unpacked.
+    Packed {
+        /// How many bytes it unpacks to.
+        bytes: u64,
+    },
+    /// The real answer, after all tokens that logins gave out have become invalid.
+    Expire,
     /// Somewhere else.
     Redirect {
         /// 301, 302, 303, 307 or 308.
@@ -201,6 +214,9 @@ pub(super) async fn apply(
             (Response::from_parts(head, Body::from(body)), Some(ticket))
         }
         Effect::Oversized { bytes } => (oversized(real.await, bytes, ticket), None),
+        Effect::Packed { bytes } => (packed(real.await, bytes), Some(ticket)),
+        // The tokens are the server's to change, and it has.
+        Effect::Expire => (real.await, Some(ticket)),
         Effect::Redirect { status, location } => {
             let headers = BTreeMap::from([("location".to_owned(), location)]);
             (answer(status, String::new(), &headers), Some(ticket))
@@ -258,6 +274,18 @@ async fn truncate(response: Response, keep: usize) -> Response {
             piece
         });
     Response::from_parts(head, Body::from_stream(pieces))
+}
+
+fn packed(response: Response, bytes: u64) -> Response {
+    let (mut head, _) = response.into_parts();
+    head.headers.remove(header::CONTENT_LENGTH);
+    let gzip = HeaderValue::from_static("gzip");
+    head.headers.insert(header::CONTENT_ENCODING, gzip);
+    let mut packer = GzEncoder::new(Vec::new(), Compression::best());
+    // Writing into memory cannot fail; if it did, the answer would be short, which tests notice.
+    let _ = io::copy(&mut io::repeat(b'#').take(bytes), &mut packer);
+    let body = packer.finish().unwrap_or_default();
+    Response::from_parts(head, Body::from(body))
 }
 
 fn oversized(response: Response, bytes: u64, ticket: Ticket) -> Response {

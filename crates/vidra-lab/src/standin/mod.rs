@@ -181,6 +181,15 @@ impl StandIn {
         ArtifactScript::new(self, name)
     }
 
+    /// Gives an artifact another name, on all branches and for all times, as somebody may by hand.
+    pub fn rename(&self, artifact: &str, name: &str) {
+        let mut world = lock(&self.shared.world);
+        let mut artifacts = world.artifacts.iter_mut();
+        if let Some(found) = artifacts.find(|known| known.id == artifact) {
+            name.clone_into(&mut found.name);
+        }
+    }
+
     /// Makes a branch from `main` as it is now; tells its id.
     pub fn branch(&self, name: &str) -> String {
         lock(&self.shared.world).add_branch(name).id
@@ -220,7 +229,7 @@ impl StandIn {
     /// Makes all tokens invalid that were given out by logins, as a restart without a fixed secret
     /// does.
     pub fn change_secret(&self) {
-        lock(&self.shared.world).settings.secret = format!("{:016x}", world::random());
+        lock(&self.shared.world).change_secret();
     }
 
     /// Replaces stored content behind the server's back; its checksum in the graph stays.

@@ -21,7 +21,7 @@ use super::{
     admin,
     connection::{Endable, Ending},
     events::uuid,
-    faults,
+    faults::{self, Effect},
     journal::Call,
     lock, routes,
     shared::Shared,
@@ -119,6 +119,9 @@ async fn handle(
     let mark = ticket.mark;
     let body = read(body).await;
     let effect = faults::strike(&mut lock(&shared.faults), parts.method.as_str(), &path);
+    if effect == Some(Effect::Expire) {
+        lock(&shared.world).change_secret();
+    }
     let real = async { real(&shared, &parts, &body, &ending) };
     let (response, ticket) = match effect {
         Some(effect) => faults::apply(effect, real, ticket).await,

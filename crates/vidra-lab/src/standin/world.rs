@@ -212,6 +212,11 @@ impl World {
         world
     }
 
+    /// Makes all tokens invalid that were given out by logins.
+    pub(super) fn change_secret(&mut self) {
+        self.settings.secret = format!("{:016x}", random());
+    }
+
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now()
     }
