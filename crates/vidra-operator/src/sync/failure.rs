@@ -132,9 +132,9 @@ impl SyncError {
             _ if self.is_of_content() => Class::Invalid,
             Self::Infrahub(error) => error.class(),
             Self::Credentials(error) => error.class(),
-            Self::NoArtifacts { .. }
-            | Self::NothingSelected { .. }
-            | Self::UnknownName { .. } => Class::Waiting,
+            Self::NoArtifacts { .. } | Self::NothingSelected { .. } | Self::UnknownName { .. } => {
+                Class::Waiting
+            }
             Self::UnusableId { .. } | Self::Contradiction { .. } => Class::Transient,
             Self::Manifest { .. } | Self::NoObjects => Class::Invalid,
             Self::Store(error) => error.class(),

@@ -51,6 +51,7 @@ use vidra_infrahub::{Policy, Sessions};
 use self::{
     hints::Hints,
     memory::{Memory, State},
+    outcome::Delivered,
     poll::Polls,
     resource::own,
     secrets::KnownSecrets,
@@ -248,19 +249,18 @@ impl Turn<'_> {
         let Some(outcome) = &state.outcome else {
             return triggers;
         };
-        let is_lost = |name: &String, checksum: &Option<String>| {
-            let Some(resource) = self.controller.resources.get(name) else {
+        let is_lost = |delivered: &Delivered| {
+            let Some(name) = &delivered.resource else {
+                return false;
+            };
+            let Some(resource) = self.newest(state, name) else {
                 return true;
             };
-            let own = own(self.sync, &resource);
-            !own.is_ending && (!own.is_current || own.checksum != *checksum)
+            let own = own(self.sync, &resource, &delivered.artifact.id);
+            !own.is_ending && (!own.is_current || own.checksum != delivered.checksum)
         };
-        let mut delivered = outcome.delivered.iter();
-        let has_lost = delivered.any(|it| {
-            let name = it.resource.as_ref();
-            name.is_some_and(|name| is_lost(name, &it.checksum))
-        });
-        let can_go_on = !outcome.waiting.is_empty() && self.is_settled(outcome);
+        let has_lost = outcome.delivered.iter().any(is_lost);
+        let can_go_on = !outcome.waiting.is_empty() && self.is_settled(state, outcome);
         let mut all = triggers;
         if has_lost || can_go_on {
             all.merge(TriggerSet::of(Trigger::Event));

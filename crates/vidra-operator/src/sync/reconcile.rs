@@ -164,7 +164,10 @@ impl Turn<'_> {
                 let name = resource.name_any();
                 let artifact = artifact_by_name.get(&name).map(|id| (*id).clone());
                 let artifact = artifact.unwrap_or_else(|| artifact_of(&resource));
-                (name, (resource.clone(), own(self.sync, &resource, &artifact)))
+                (
+                    name,
+                    (resource.clone(), own(self.sync, &resource, &artifact)),
+                )
             })
             .collect()
     }

@@ -13,22 +13,22 @@ use crate::known::sync_owners;
 /// How the digest of stored content begins.
 const SHA256: &str = "sha256:";
 
-/// What a sync has to know of one of its resources.
-pub(crate) fn own(sync: &InfrahubSync, resource: &VidraResource) -> Own {
-    let artifact = artifact_of(resource);
+/// What a sync has to know of one of its resources, which is the one of an artifact.
+pub(crate) fn own(sync: &InfrahubSync, resource: &VidraResource, artifact: &str) -> Own {
+    let label = resource.labels().get(ARTIFACT_ID_LABEL);
     Own {
         name: resource.name_any(),
         checksum: content_of(resource),
         is_current: is_owned(sync, resource)
-            && resource.labels().get(ARTIFACT_ID_LABEL) == Some(&artifact)
+            && label.is_some_and(|label| label == artifact)
             && resource.spec.destination == sync.spec.destination,
         is_ending: resource.metadata.deletion_timestamp.is_some(),
-        artifact,
+        artifact: artifact.to_owned(),
     }
 }
 
 /// The artifact that a resource was made from. The Go operator had no label: its name was the id.
-fn artifact_of(resource: &VidraResource) -> String {
+pub(crate) fn artifact_of(resource: &VidraResource) -> String {
     let label = resource.labels().get(ARTIFACT_ID_LABEL).cloned();
     label.unwrap_or_else(|| resource.name_any())
 }
@@ -183,10 +183,10 @@ mod tests {
     #[test]
     fn an_edited_manifest_is_not_what_was_written() {
         let written = resource(marked(&digest("x")));
-        assert_eq!(own(&sync(), &written).checksum.as_deref(), Some("md5"));
+        assert_eq!(own(&sync(), &written, "a").checksum.as_deref(), Some("md5"));
         let edited = resource(marked(&digest("before")));
-        assert_eq!(own(&sync(), &edited).checksum, None);
-        assert_eq!(own(&sync(), &resource(json!({}))).checksum, None);
+        assert_eq!(own(&sync(), &edited, "a").checksum, None);
+        assert_eq!(own(&sync(), &resource(json!({})), "a").checksum, None);
     }
 
     #[test]
@@ -196,7 +196,9 @@ mod tests {
             "spec": {"manifest": null, "manifestFrom": {"digest": "sha256:ab", "chunks": 1}},
         });
         assert_eq!(
-            own(&sync(), &resource(stored.clone())).checksum.as_deref(),
+            own(&sync(), &resource(stored.clone()), "a")
+                .checksum
+                .as_deref(),
             Some("md5")
         );
         let mut lost = stored;
@@ -204,7 +206,7 @@ mod tests {
             "type": "Ready", "status": "False", "reason": "ContentMissing", "message": "",
             "lastTransitionTime": "2025-01-01T00:00:00Z",
         }]});
-        assert_eq!(own(&sync(), &resource(lost)).checksum, None);
+        assert_eq!(own(&sync(), &resource(lost), "a").checksum, None);
     }
 
     #[test]

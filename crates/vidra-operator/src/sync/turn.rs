@@ -1,9 +1,11 @@
 //! One turn of one sync: what every step needs.
 
-use kube::ResourceExt;
-use vidra_api::InfrahubSync;
+use std::sync::Arc;
 
-use super::Controller;
+use kube::ResourceExt;
+use vidra_api::{InfrahubSync, VidraResource};
+
+use super::{Controller, memory::State};
 
 /// The surroundings of a turn.
 pub(crate) struct Turn<'a> {
@@ -32,5 +34,12 @@ impl<'a> Turn<'a> {
     /// The value of an annotation of the sync.
     pub(crate) fn annotation(&self, key: &str) -> Option<&str> {
         self.sync.annotations().get(key).map(String::as_str)
+    }
+    /// A resource as it is now: as the watch has shown it, or as it was written after that.
+    pub(crate) fn newest(&self, state: &State, name: &str) -> Option<Arc<VidraResource>> {
+        let known = &self.controller.resources;
+        let mut written = state.written.iter().filter(|it| it.is_unseen(known));
+        let written = written.rfind(|it| it.resource.name_any() == name);
+        written.map_or_else(|| known.get(name), |it| Some(it.resource.clone()))
     }
 }
