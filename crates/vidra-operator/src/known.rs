@@ -5,7 +5,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -22,6 +25,8 @@ pub(crate) struct Known {
     resources: Mutex<HashMap<String, Arc<VidraResource>>>,
     /// The work of the syncs.
     syncs: Arc<Queue>,
+    /// How far the watch has come: the newest version that it has shown, ends included.
+    progress: AtomicU64,
     /// Open once all of them were listed: before that, absence means nothing.
     pub(crate) listed: Latch,
 }
@@ -32,6 +37,7 @@ impl Known {
         Self {
             resources: Mutex::default(),
             syncs,
+            progress: AtomicU64::new(0),
             listed: Latch::default(),
         }
     }
@@ -39,6 +45,7 @@ impl Known {
     /// Takes a resource as it is now; answers how it was known before.
     pub(crate) fn put(&self, resource: &Arc<VidraResource>) -> Option<Arc<VidraResource>> {
         let known = self.lock().insert(resource.name_any(), resource.clone());
+        self.advance(version_of(&**resource));
         if let Some(known) = &known {
             // A sync that has lost it should know as well.
             self.tell_syncs(known);
@@ -53,6 +60,21 @@ impl Known {
         if let Some(known) = known {
             self.tell_syncs(&known);
         }
+    }
+
+    /// Notes that the watch has come to a version.
+    pub(crate) fn advance(&self, version: Option<u64>) {
+        let version = version.unwrap_or_default();
+        self.progress.fetch_max(version, Ordering::Relaxed);
+    }
+
+    /// Whether the watch has come to where a resource was written. What it does not show then is
+    /// not there any more.
+    pub(crate) fn has_come_to(&self, written: &VidraResource) -> bool {
+        let shown = self.get(&written.name_any());
+        let shown = shown.and_then(|shown| version_of(&*shown));
+        let progress = shown.unwrap_or_else(|| self.progress.load(Ordering::Relaxed));
+        Some(progress) >= version_of(written)
     }
 
     /// One resource.
@@ -93,6 +115,11 @@ impl Known {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The version of a custom resource. Versions of one kind grow with every write to any of them.
+pub(crate) fn version_of(resource: &impl ResourceExt) -> Option<u64> {
+    resource.resource_version()?.parse().ok()
 }
 
 /// The syncs that own a resource.

@@ -17,7 +17,7 @@ use vidra_api::{
 use vidra_core::trigger::Trigger;
 
 use super::{Controller, compile::inline_inventory, spill::is_spilled};
-use crate::queue::Work;
+use crate::{known::version_of, queue::Work};
 
 type Guarded = DeserializeGuard<VidraResource>;
 
@@ -40,7 +40,10 @@ impl Controller {
                         self.take_change(&resource, Trigger::Event);
                     }
                 }
-                Ok(Some(watcher::Event::Delete(guarded))) => self.take_end(&guarded.name_any()),
+                Ok(Some(watcher::Event::Delete(guarded))) => {
+                    self.resources.advance(version_of(&guarded));
+                    self.take_end(&guarded.name_any());
+                }
                 Err(error) => debug!(%error, "the watch of VidraResources begins anew"),
             }
         }

@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-use kube::ResourceExt;
 use tokio::time::Instant;
 use vidra_api::{InfrahubSyncStatus, VidraResource};
 use vidra_core::{change::Cause, class::Class, delivery::is_usable_id};
@@ -132,16 +131,10 @@ impl Written {
         }
     }
 
-    /// Whether the watch has not come so far yet. It is not waited for for ever: what it showed
-    /// and took back meanwhile cannot be told from what it has not shown.
+    /// Whether the watch has not come so far yet. That is not believed for ever: a list that begins
+    /// the watch anew does not show what ended before it.
     pub(crate) fn is_unseen(&self, known: &Known) -> bool {
-        let version = |resource: &VidraResource| {
-            let text = resource.metadata.resource_version.as_deref();
-            text.and_then(|text| text.parse::<u64>().ok())
-        };
-        let seen = known.get(&self.resource.name_any());
-        let seen = seen.and_then(|seen| version(&seen));
-        self.at.elapsed() < LONGEST_DELAY && seen < version(&self.resource)
+        self.at.elapsed() < LONGEST_DELAY && !known.has_come_to(&self.resource)
     }
 }
 
