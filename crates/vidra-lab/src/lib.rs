@@ -6,6 +6,8 @@
 //!   StandIn       an HTTP server that behaves like Infrahub, scripted from Rust
 //!   contract      one suite of assertions, run against the stand-in and a real Infrahub
 //!   infrahub      raises a real Infrahub on this machine
+//!   rehearsal     the operator with either Infrahub, from a sync to objects
+//!   latency       from a webhook to the applied object, measured
 //!   large         the largest artifact that is promised to work, measured
 //! ```
 //!
@@ -16,5 +18,7 @@ pub mod controlplane;
 pub mod demo;
 pub mod infrahub;
 pub mod large;
+pub mod latency;
 pub mod proxy;
+pub mod rehearsal;
 pub mod standin;

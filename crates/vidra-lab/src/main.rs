@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, bail};
 use clap::{Args, Parser, Subcommand};
-use vidra_lab::{controlplane::ControlPlane, demo, infrahub, large, standin};
+use vidra_lab::{controlplane::ControlPlane, demo, infrahub, large, latency, rehearsal, standin};
 
 /// Tools for people who develop Vidra.
 #[derive(Debug, Parser)]
@@ -28,8 +28,12 @@ enum Verb {
     Infrahub(infrahub::Options),
     /// Raise a real Infrahub, run the contract suite against it and stop it.
     Contract(infrahub::Options),
+    /// Run the operator with the stand-in or a real Infrahub, from a sync to objects.
+    Rehearsal(rehearsal::Options),
     /// Apply the largest artifact that is promised to work, and print what it takes.
     Large(large::Options),
+    /// Measure how long it takes from a webhook to the applied object.
+    Latency(latency::Options),
 }
 
 #[derive(Debug, Args)]
@@ -70,7 +74,9 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
             Verb::Standin(options) => serve_stand_in(options.address).await,
             Verb::Infrahub(options) => Ok(infrahub::run_until_ctrl_c(options).await?),
             Verb::Contract(options) => Ok(infrahub::run_contract(options).await?),
+            Verb::Rehearsal(options) => rehearsal::run(options).await,
             Verb::Large(options) => large::run(options).await,
+            Verb::Latency(options) => latency::run(options).await,
         }
     })
 }
