@@ -1,6 +1,9 @@
 //! From Infrahub to objects: an `InfrahubSync`, the stand-in, and what becomes of its artifacts.
 
 mod delivery;
+mod moves;
+mod removal;
+mod sharing;
 
 use std::collections::BTreeMap;
 
@@ -18,7 +21,7 @@ use vidra_api::{
     names::{INFRAHUB_API_URL_LABEL, ORIGIN_ANNOTATION},
 };
 use vidra_lab::{
-    controlplane::unique,
+    controlplane::{Entry, Mark, unique},
     standin::{ADMIN, Rendered, StandIn},
 };
 
@@ -141,6 +144,40 @@ impl Stage {
             (said(&sync, "Ready").0 == reason).then_some(sync)
         })
         .await
+    }
+
+    /// The artifact of a target disappears.
+    pub(crate) fn remove(&self, target: &str) {
+        self.infrahub.artifact(ARTIFACT).target(target).delete();
+    }
+
+    /// The end of the audit log as of now.
+    pub(crate) async fn mark(&self) -> Mark {
+        self.world.plane.audit_fence().await.unwrap();
+        self.world.plane.audit().mark().unwrap()
+    }
+
+    /// What Vidra asked to change after a mark, of what is in the namespace of this stage, of its
+    /// sync, and of these VidraResources.
+    pub(crate) async fn writes(&self, mark: Mark, resources: &[&str]) -> Vec<Entry> {
+        self.world.plane.audit_fence().await.unwrap();
+        let mut writes = self.world.plane.audit().mutations(mark, "vidra/").unwrap();
+        writes.retain(|entry| {
+            let is_ours = entry.namespace == self.name
+                || entry.name == self.name
+                || resources.contains(&entry.name.as_str());
+            is_ours && entry.resource != "events"
+        });
+        writes
+    }
+
+    /// Those of [`Stage::writes`] that are deletions, as `configmaps/web`.
+    pub(crate) async fn deletions(&self, mark: Mark, resources: &[&str]) -> Vec<String> {
+        let writes = self.writes(mark, resources).await.into_iter();
+        let deletions = writes.filter(|entry| entry.verb.starts_with("delete"));
+        deletions
+            .map(|entry| format!("{}/{}", entry.resource, entry.name))
+            .collect()
     }
 
     /// The resources of the sync of this stage, by name.
