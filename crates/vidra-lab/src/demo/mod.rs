@@ -1,8 +1,9 @@
 //! The demo: everything real except Infrahub, raised, used and shown in one terminal.
 //!
 //! ```text
-//!   stage   control plane, stand-in, CRDs, operator
-//!   story   artifacts appear, drift is healed, an artifact changes, one disappears
+//!   stage   control plane, stand-in, the two kinds, operator
+//!   story   a sync delivers; Infrahub changes, goes away and comes back; somebody edits
+//!   show    what the audience sees
 //! ```
 
 mod show;
@@ -29,11 +30,11 @@ pub struct Options {
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let start = Instant::now();
     let mut show = Show::default();
-    let told = async {
+    let told = Box::pin(async {
         let stage = Stage::set(&mut show).await?;
         story::tell(&stage, &mut show).await?;
         anyhow::Ok(stage)
-    };
+    });
     let stage = tokio::select! {
         told = told => told.context("the demo stopped")?,
         pressed = tokio::signal::ctrl_c() => return pressed.context("cannot wait for Ctrl-C"),

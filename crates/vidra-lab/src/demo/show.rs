@@ -8,8 +8,14 @@ use std::{
 
 use anyhow::bail;
 
+use crate::rehearsal::kubectl::Kubectl;
+
 /// How long a step may take before the demo gives up on it.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// After which silence the audience is told that something still runs.
+const SILENCE: Duration = Duration::from_secs(2);
+/// A longer line is broken between words.
+const WIDTH: usize = 100;
 
 /// Prints a line.
 pub fn say(line: &str) {
@@ -19,10 +25,19 @@ pub fn say(line: &str) {
 
 /// Says what was done or seen in the current step.
 pub(super) fn detail(text: impl Display) {
-    say(&format!("    {text}"));
+    let mut line = String::new();
+    for word in text.to_string().split_inclusive(' ') {
+        if line.len() + word.len() > WIDTH {
+            say(&format!("    {}", line.trim_end()));
+            // What goes on is set off from what begins.
+            "  ".clone_into(&mut line);
+        }
+        line.push_str(word);
+    }
+    say(&format!("    {}", line.trim_end()));
 }
 
-/// Numbers the steps and times them.
+/// Numbers the steps.
 #[derive(Debug, Default)]
 pub(super) struct Show {
     steps: u32,
@@ -36,19 +51,49 @@ impl Show {
     }
 }
 
-/// Waits until a probe answers, and says how long it took.
-pub(super) async fn see<T, F>(what: &str, mut probe: impl FnMut() -> F) -> anyhow::Result<T>
-where
-    F: Future<Output = anyhow::Result<Option<T>>>,
-{
+/// Shows what `kubectl get` prints.
+pub(super) async fn get(kubectl: &Kubectl, what: &str, path: &str) -> anyhow::Result<()> {
+    say(&format!("    $ kubectl get {what}"));
+    for line in kubectl.get(path).await? {
+        say(&format!("    {line}"));
+    }
+    Ok(())
+}
+
+/// Does something, and says now and then that it still runs.
+pub(super) async fn patiently<T>(what: &str, work: impl Future<Output = T>) -> T {
     let start = Instant::now();
+    let mut work = std::pin::pin!(work);
+    loop {
+        match tokio::time::timeout(SILENCE, work.as_mut()).await {
+            Ok(done) => return done,
+            Err(_) => detail(format_args!(
+                "... {what}: {} s so far",
+                start.elapsed().as_secs()
+            )),
+        }
+    }
+}
+
+/// Waits until a probe answers, and says how long it took.
+pub(super) async fn see<T>(
+    what: &str,
+    probe: impl AsyncFnMut() -> anyhow::Result<Option<T>>,
+) -> anyhow::Result<T> {
+    let start = Instant::now();
+    let looking = patiently(what, look(probe));
+    let Ok(found) = tokio::time::timeout(PATIENCE, looking).await else {
+        bail!("waited {} s in vain: {what}", PATIENCE.as_secs());
+    };
+    let found = found?;
+    detail(format_args!("{what:<62} {:>7.1} ms", millis(start)));
+    Ok(found)
+}
+
+async fn look<T>(mut probe: impl AsyncFnMut() -> anyhow::Result<Option<T>>) -> anyhow::Result<T> {
     loop {
         if let Some(found) = probe().await? {
-            detail(format_args!("{what:<58} {:>7.1} ms", millis(start)));
             return Ok(found);
-        }
-        if start.elapsed() > PATIENCE {
-            bail!("waited {} s in vain: {what}", PATIENCE.as_secs());
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }

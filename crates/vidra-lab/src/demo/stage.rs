@@ -1,54 +1,52 @@
 //! Raising everything that the story needs.
 
-use std::time::{Duration, Instant};
-
-use anyhow::Context;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{
-    Api, Client,
-    api::{Patch, PatchParams},
-    runtime::{conditions::is_crd_established, wait::await_condition},
+use super::show::{Show, detail, patiently, say};
+use crate::{
+    controlplane::ControlPlane,
+    rehearsal::{
+        kubectl::{Kubectl, OWN},
+        operator::{Operator, install},
+    },
+    standin::StandIn,
 };
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
-use vidra_cluster::connect::Cluster;
-use vidra_core::identity::ClusterId;
-use vidra_operator::settings::Settings;
 
-use super::show::{Show, detail, say};
-use crate::{controlplane::ControlPlane, standin::StandIn};
+/// Where everything goes.
+pub(super) const NAMESPACE: &str = "demo";
 
 /// Everything that is running.
 pub(super) struct Stage {
     pub(super) plane: ControlPlane,
     pub(super) standin: StandIn,
-    pub(super) client: Client,
-    cancel: CancellationToken,
-    operator: JoinHandle<()>,
+    pub(super) kubectl: Kubectl,
+    pub(super) operator: Operator,
 }
 
 impl Stage {
     /// Raises everything, with a line for each part.
     pub(super) async fn set(show: &mut Show) -> anyhow::Result<Self> {
-        let plane = raise_control_plane(show).await?;
-        let client = plane.client()?;
-        show.step("Raise an Infrahub stand-in");
+        show.step("Raise a real control plane, and an Infrahub");
+        let plane = raise_control_plane().await?;
         let standin = StandIn::start()?;
         detail(format_args!(
-            "{} behaves like Infrahub 1.4.13",
+            "a stand-in that behaves like Infrahub 1.4.13 at {}",
             standin.url()
         ));
-        show.step("Install the two kinds");
-        install(&client).await?;
-        show.step("Start the operator");
-        let cancel = CancellationToken::new();
-        let operator = start_operator(&plane, cancel.clone())?;
-        detail("it watches VidraResources and, by metadata only, every kind that they contain");
+        show.step("Install the two kinds and start the operator");
+        let kubectl = Kubectl::new(plane.client()?);
+        let kinds = patiently("installing", Box::pin(install(&kubectl.client))).await?;
+        detail(kinds.join(", "));
+        for namespace in [OWN, NAMESPACE] {
+            kubectl.namespace(namespace).await?;
+        }
+        let operator = Operator::start(&plane)?;
+        detail(format_args!(
+            "it takes webhooks at {}/webhooks/infrahub",
+            operator.url()
+        ));
         Ok(Self {
             plane,
             standin,
-            client,
-            cancel,
+            kubectl,
             operator,
         })
     }
@@ -60,59 +58,26 @@ impl Stage {
             "    export KUBECONFIG={}",
             self.plane.kubeconfig().display()
         ));
-        say("    kubectl get vidra          # both kinds");
-        say("    kubectl -n demo get all    # what they made; edit or delete something");
+        say("    kubectl get vidra                # both kinds");
+        say("    kubectl describe ihs web         # what a sync says about itself");
+        say("    kubectl -n demo get deploy,cm    # what it made; edit or delete something");
         say(&format!("    API server  {}", self.plane.url()));
         say(&format!("    Infrahub    {}", self.standin.url()));
+        say(&format!("    metrics     {}/metrics", self.operator.url()));
     }
 
     /// Ends the operator in order; the servers end with what is dropped.
     pub(super) async fn strike(self) {
-        self.cancel.cancel();
-        let _ = self.operator.await;
+        self.operator.stop().await;
     }
 }
 
-async fn raise_control_plane(show: &mut Show) -> anyhow::Result<ControlPlane> {
-    show.step("Raise a real control plane");
+async fn raise_control_plane() -> anyhow::Result<ControlPlane> {
     detail("etcd, kube-apiserver and kube-controller-manager (the first time: fetched or built)");
-    let start = Instant::now();
-    let plane = ControlPlane::builder()
-        .controllers(&["garbage-collector-controller", "namespace-controller"])
-        .start()
-        .await?;
+    let controllers = ["garbage-collector-controller", "namespace-controller"];
+    let raising = ControlPlane::builder().controllers(&controllers).start();
+    let plane = patiently("raising", Box::pin(raising)).await?;
     let version = plane.client()?.apiserver_version().await?.git_version;
-    let seconds = start.elapsed().as_secs_f64();
-    detail(format_args!(
-        "Kubernetes {version} at {} after {seconds:.1} s",
-        plane.url()
-    ));
+    detail(format_args!("Kubernetes {version} at {}", plane.url()));
     Ok(plane)
-}
-
-async fn install(client: &Client) -> anyhow::Result<()> {
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for definition in vidra_api::crds() {
-        let name = definition.metadata.name.clone().unwrap_or_default();
-        let params = PatchParams::apply("vidra-demo").force();
-        api.patch(&name, &params, &Patch::Apply(&definition))
-            .await?;
-        let established = await_condition(api.clone(), &name, is_crd_established());
-        tokio::time::timeout(Duration::from_secs(30), established)
-            .await
-            .with_context(|| format!("{name} was not established"))??;
-        detail(name);
-    }
-    Ok(())
-}
-
-fn start_operator(
-    plane: &ControlPlane,
-    cancel: CancellationToken,
-) -> anyhow::Result<JoinHandle<()>> {
-    let settings = Settings::default();
-    let cluster = Cluster::connect(ClusterId::local(), plane.config(), settings.call_timeout)?;
-    Ok(tokio::spawn(vidra_operator::run_on(
-        cluster, settings, cancel,
-    )))
 }

@@ -1,36 +1,43 @@
-//! What the demo shows, step by step. Every claim is checked on the API server.
+//! What the demo shows, step by step, from Infrahub's side. Every claim is checked on the API
+//! server.
 
 use anyhow::Context;
 use k8s_openapi::api::{
     apps::v1::Deployment,
-    core::v1::{ConfigMap, Event, Namespace},
+    core::v1::{ConfigMap, Event},
 };
 use kube::{
     Api,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams},
 };
-use serde_json::json;
-use vidra_api::{InfrahubSync, VidraResource};
+use serde_json::{Value, json};
+use vidra_api::{InfrahubSync, State, names};
 
 use super::{
-    show::{Show, detail, see},
-    stage::Stage,
+    show::{Show, detail, get, see},
+    stage::{NAMESPACE, Stage},
+};
+use crate::{
+    rehearsal::kubectl::{is_ready, said},
+    standin::{ADMIN, Generation, Subscription},
 };
 
 /// The artifact that Infrahub renders for every web server.
 const ARTIFACT: &str = "webserver-manifest";
-/// Where everything goes.
-const NAMESPACE: &str = "demo";
+/// The sync, and the Secret with its credentials.
+const SYNC: &str = "web";
+/// What Infrahub signs its webhooks with.
+const KEY: &str = "demo-webhook-key";
 
 /// Tells the story.
 pub(super) async fn tell(stage: &Stage, show: &mut Show) -> anyhow::Result<()> {
     let story = Story { stage };
-    story.artifacts_appear(show).await?;
+    story.artifacts_are_delivered(show).await?;
+    story.a_change_calls(show).await?;
     story.edits_are_undone(show).await?;
-    story.deletions_are_undone(show).await?;
-    story.a_change_is_rolled_out(show).await?;
-    story.what_disappears_is_pruned(show).await?;
-    story.nothing_is_deleted_by_mistake(show).await
+    story.what_is_deleted_is_pruned(show).await?;
+    story.an_outage_leaves_everything(show).await?;
+    story.a_misspelt_name_is_told(show).await
 }
 
 struct Story<'a> {
@@ -38,186 +45,167 @@ struct Story<'a> {
 }
 
 impl Story<'_> {
-    async fn artifacts_appear(&self, show: &mut Show) -> anyhow::Result<()> {
-        show.step("Infrahub renders two artifacts; they become objects");
-        self.create_namespace_and_sync().await?;
+    async fn artifacts_are_delivered(&self, show: &mut Show) -> anyhow::Result<()> {
+        show.step("Infrahub has rendered two artifacts; an InfrahubSync asks for them");
         for (target, replicas) in [("web-a", 2), ("web-b", 1)] {
-            self.render(target, &manifest(target, replicas, "hello"))
-                .await?;
+            self.render(target, &manifest(target, replicas, "hello"));
         }
-        for target in ["web-a", "web-b"] {
-            see(&format!("VidraResource {target} is Ready"), || {
-                self.is_ready(target)
-            })
-            .await?;
-        }
-        see(
-            "Deployment, Service and ConfigMap of each are there",
-            || self.has_maps(2),
-        )
-        .await?;
+        let url = self.stage.standin.url();
+        let keys = [
+            (names::credential_keys::USERNAME, ADMIN.0),
+            (names::credential_keys::PASSWORD, ADMIN.1),
+            (names::credential_keys::WEBHOOK_KEY, KEY),
+        ];
+        let kubectl = &self.stage.kubectl;
+        kubectl.credentials(SYNC, &url, &keys).await?;
+        detail("Secret web in vidra-system: username, password and webhookKey");
+        kubectl.sync(SYNC, self.spec(ARTIFACT)).await?;
+        detail(format_args!(
+            "InfrahubSync web: every {ARTIFACT:?} goes to namespace {NAMESPACE}"
+        ));
+        let what = "both are delivered and applied";
+        self.see_sync(SYNC, what, is_ready).await?;
+        self.get_syncs().await?;
+        get(kubectl, "vr", &collection("vidraresources")).await?;
+        self.get_deployments().await
+    }
+
+    async fn a_change_calls(&self, show: &mut Show) -> anyhow::Result<()> {
+        show.step("An artifact changes in Infrahub, which calls by a signed webhook");
+        let calls = format!("{}/webhooks/infrahub", self.stage.operator.url());
+        self.stage.standin.subscribe(Subscription {
+            url: calls,
+            key: Some(KEY.to_owned()),
+            generation: Generation::default(),
+            event: "all".to_owned(),
+        });
+        self.render("web-a", &manifest("web-a", 3, "good morning"));
+        detail("web-a is rendered anew: 3 replicas, another greeting");
+        let what = "from the rendering to the object: 3 replicas";
+        see(what, async || self.has_replicas("web-a", 3).await).await?;
+        let what = "and the ConfigMap has the new text";
+        see(what, async || self.greets("web-a", "good morning").await).await?;
         Ok(())
     }
 
     async fn edits_are_undone(&self, show: &mut Show) -> anyhow::Result<()> {
-        show.step("Somebody edits an object behind its back");
-        let scale = json!({"spec": {"replicas": 9}});
+        show.step("Somebody edits one object and deletes another");
+        self.scale("web-a", 9).await?;
+        detail("kubectl-edit sets spec.replicas of web-a to 9");
+        let what = "spec.replicas is 3 again";
+        see(what, async || self.has_replicas("web-a", 3).await).await?;
+        let what = "the Event says what happened";
+        let note = see(what, async || self.event("Healed", "replicas").await).await?;
+        detail(format_args!("\"{note}\""));
+        let gone = DeleteParams::default();
+        self.maps().delete("web-a", &gone).await?;
+        let what = "the deleted ConfigMap is back";
+        see(what, async || self.greets("web-a", "good morning").await).await?;
+        Ok(())
+    }
+
+    async fn what_is_deleted_is_pruned(&self, show: &mut Show) -> anyhow::Result<()> {
+        show.step("The artifact of web-b is deleted in Infrahub");
+        let artifact = self.stage.standin.artifact(ARTIFACT);
+        artifact.target("web-b").delete();
+        let what = "Infrahub calls, and the objects of web-b are pruned";
+        see(what, async || self.has_maps(1).await).await?;
+        let what = "those of web-a are untouched";
+        see(what, async || self.has_replicas("web-a", 3).await).await?;
+        self.get_deployments().await
+    }
+
+    async fn an_outage_leaves_everything(&self, show: &mut Show) -> anyhow::Result<()> {
+        show.step("Infrahub is down");
+        self.stage.standin.halt();
+        self.stage.kubectl.request(SYNC).await?;
+        let is_stale = |sync: &InfrahubSync| state(sync) == Some(State::Stale);
+        let what = "the sync notices when it looks: Stale";
+        let sync = self.see_sync(SYNC, what, is_stale).await?;
+        self.get_syncs().await?;
+        detail(format_args!("\"{}\"", said(&sync, "Ready").1));
+        self.scale("web-a", 0).await?;
+        detail("kubectl-edit sets spec.replicas of web-a to 0");
+        let what = "what was delivered is still kept: 3 again";
+        see(what, async || self.has_replicas("web-a", 3).await).await?;
+        self.stage.standin.resume()?;
+        let what = "Infrahub is up; the sync is ready again by itself";
+        self.see_sync(SYNC, what, is_ready).await?;
+        Ok(())
+    }
+
+    async fn a_misspelt_name_is_told(&self, show: &mut Show) -> anyhow::Result<()> {
+        show.step("Another sync misspells the name of the artifact");
+        let kubectl = &self.stage.kubectl;
+        kubectl
+            .sync("typo", self.spec("webserver-manifset"))
+            .await?;
+        let is_told = |sync: &InfrahubSync| said(sync, "Ready").0 == "ArtifactUnknown";
+        let what = "it is not taken for an empty answer";
+        let sync = self.see_sync("typo", what, is_told).await?;
+        self.get_syncs().await?;
+        detail(format_args!("\"{}\"", said(&sync, "Ready").1));
+        let gone = DeleteParams::default();
+        kubectl.syncs().delete("typo", &gone).await?;
+        Ok(())
+    }
+
+    fn spec(&self, artifact: &str) -> Value {
+        json!({
+            "source": {"infrahubAPIURL": self.stage.standin.url(), "artifactName": artifact},
+            "destination": {"namespace": NAMESPACE},
+        })
+    }
+
+    fn render(&self, target: &str, content: &str) {
+        let artifact = self.stage.standin.artifact(ARTIFACT).target(target);
+        artifact.content(content).ready();
+    }
+
+    async fn see_sync(
+        &self,
+        name: &str,
+        what: &str,
+        is_so: impl Fn(&InfrahubSync) -> bool,
+    ) -> anyhow::Result<InfrahubSync> {
+        let syncs = self.stage.kubectl.syncs();
+        see(what, async || {
+            Ok(Some(syncs.get(name).await?).filter(&is_so))
+        })
+        .await
+    }
+
+    async fn get_syncs(&self) -> anyhow::Result<()> {
+        get(&self.stage.kubectl, "ihs", &collection("infrahubsyncs")).await
+    }
+
+    async fn get_deployments(&self) -> anyhow::Result<()> {
+        let path = format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments");
+        get(&self.stage.kubectl, "deploy -n demo", &path).await
+    }
+
+    async fn scale(&self, name: &str, replicas: i32) -> anyhow::Result<()> {
+        let change = json!({"spec": {"replicas": replicas}});
         let params = PatchParams {
             field_manager: Some("kubectl-edit".into()),
             ..PatchParams::default()
         };
-        self.deployments()
-            .patch("web-a", &params, &Patch::Merge(&scale))
-            .await?;
-        detail("kubectl-edit sets spec.replicas of web-a to 9");
-        see("spec.replicas is 2 again", || self.has_replicas("web-a", 2)).await?;
-        let note = see("the Event says what happened", || {
-            self.event("Healed", "replicas")
-        })
-        .await?;
-        detail(note);
+        let change = Patch::Merge(&change);
+        self.deployments().patch(name, &params, &change).await?;
         Ok(())
-    }
-
-    async fn deletions_are_undone(&self, show: &mut Show) -> anyhow::Result<()> {
-        show.step("Somebody deletes an object");
-        self.maps()
-            .delete("web-a", &DeleteParams::default())
-            .await?;
-        see("ConfigMap web-a is back", || self.greets("web-a", "hello")).await?;
-        Ok(())
-    }
-
-    async fn a_change_is_rolled_out(&self, show: &mut Show) -> anyhow::Result<()> {
-        show.step("The artifact of web-a changes in Infrahub");
-        self.render("web-a", &manifest("web-a", 3, "good morning"))
-            .await?;
-        see("ConfigMap web-a has the new text", || {
-            self.greets("web-a", "good morning")
-        })
-        .await?;
-        see("Deployment web-a has 3 replicas", || {
-            self.has_replicas("web-a", 3)
-        })
-        .await?;
-        Ok(())
-    }
-
-    async fn what_disappears_is_pruned(&self, show: &mut Show) -> anyhow::Result<()> {
-        show.step("The artifact of web-b disappears");
-        self.resources()
-            .delete("web-b", &DeleteParams::default())
-            .await?;
-        see("its objects are pruned", || self.has_maps(1)).await?;
-        see("those of web-a are untouched", || {
-            self.greets("web-a", "good morning")
-        })
-        .await?;
-        Ok(())
-    }
-
-    async fn nothing_is_deleted_by_mistake(&self, show: &mut Show) -> anyhow::Result<()> {
-        show.step("A broken artifact deletes nothing");
-        self.render("web-a", "kind: Deployment\n").await?;
-        let why = see("the condition says why", || {
-            self.ready_says("web-a", "False")
-        })
-        .await?;
-        detail(why.lines().next().unwrap_or_default());
-        see("ConfigMap web-a is still there", || {
-            self.greets("web-a", "good morning")
-        })
-        .await?;
-        self.render("web-a", &manifest("web-a", 3, "good morning"))
-            .await?;
-        see("a good one makes it Ready again", || self.is_ready("web-a")).await?;
-        Ok(())
-    }
-
-    async fn create_namespace_and_sync(&self) -> anyhow::Result<()> {
-        let namespace: Namespace =
-            serde_json::from_value(json!({"metadata": {"name": NAMESPACE}}))?;
-        let namespaces: Api<Namespace> = Api::all(self.stage.client.clone());
-        namespaces
-            .create(&PostParams::default(), &namespace)
-            .await?;
-        let sync: InfrahubSync = serde_json::from_value(json!({
-            "apiVersion": "infrahub.operators.com/v1alpha1", "kind": "InfrahubSync",
-            "metadata": {"name": "web"},
-            "spec": {
-                "source": {"infrahubAPIURL": self.stage.standin.url(), "artifactName": ARTIFACT},
-                "destination": {"namespace": NAMESPACE},
-            },
-        }))?;
-        let syncs: Api<InfrahubSync> = Api::all(self.stage.client.clone());
-        syncs.create(&PostParams::default(), &sync).await?;
-        Ok(())
-    }
-
-    /// Renders in Infrahub and hands the artifact to the operator. There is no controller of
-    /// `InfrahubSync` yet, so the demo does that part itself.
-    async fn render(&self, target: &str, content: &str) -> anyhow::Result<()> {
-        let rendered = self
-            .stage
-            .standin
-            .artifact(ARTIFACT)
-            .target(target)
-            .content(content)
-            .ready();
-        let storage = rendered
-            .storage_id
-            .context("a ready artifact has content")?;
-        let url = format!("{}/api/storage/object/{storage}", self.stage.standin.url());
-        let manifest = reqwest::get(url).await?.error_for_status()?.text().await?;
-        let resource = json!({
-            "apiVersion": "infrahub.operators.com/v1alpha1", "kind": "VidraResource",
-            "metadata": {"name": target},
-            "spec": {"destination": {"namespace": NAMESPACE}, "manifest": manifest},
-        });
-        let params = PatchParams::apply("vidra-demo").force();
-        self.resources()
-            .patch(target, &params, &Patch::Apply(&resource))
-            .await?;
-        Ok(())
-    }
-
-    fn resources(&self) -> Api<VidraResource> {
-        Api::all(self.stage.client.clone())
     }
 
     fn maps(&self) -> Api<ConfigMap> {
-        Api::namespaced(self.stage.client.clone(), NAMESPACE)
+        Api::namespaced(self.stage.kubectl.client.clone(), NAMESPACE)
     }
 
     fn deployments(&self) -> Api<Deployment> {
-        Api::namespaced(self.stage.client.clone(), NAMESPACE)
-    }
-
-    async fn is_ready(&self, name: &str) -> anyhow::Result<Option<()>> {
-        Ok(self.ready_says(name, "True").await?.map(|_| ()))
-    }
-
-    /// The message of the condition Ready, once it has this status for the newest generation.
-    async fn ready_says(&self, name: &str, status: &str) -> anyhow::Result<Option<String>> {
-        let resource = self.resources().get(name).await?;
-        let generation = resource.metadata.generation;
-        let conditions = resource
-            .status
-            .map(|status| status.conditions)
-            .unwrap_or_default();
-        let ready = conditions.into_iter().find(|known| {
-            known.type_ == "Ready"
-                && known.status == status
-                && known.observed_generation == generation
-        });
-        Ok(ready.map(|condition| condition.message))
+        Api::namespaced(self.stage.kubectl.client.clone(), NAMESPACE)
     }
 
     async fn has_maps(&self, count: usize) -> anyhow::Result<Option<()>> {
-        let found = self
-            .maps()
-            .list(&ListParams::default().labels("managed-by=vidra"))
-            .await?;
+        let ours = ListParams::default().labels("managed-by=vidra");
+        let found = self.maps().list(&ours).await?;
         Ok((found.items.len() == count).then_some(()))
     }
 
@@ -234,15 +222,24 @@ impl Story<'_> {
     }
 
     async fn event(&self, reason: &str, word: &str) -> anyhow::Result<Option<String>> {
-        let events: Api<Event> = Api::all(self.stage.client.clone());
-        let found = events.list(&ListParams::default()).await?;
+        let events: Api<Event> = Api::all(self.stage.kubectl.client.clone());
+        let found = events.list(&ListParams::default()).await;
+        let found = found.context("cannot list Events")?;
         let mut told = found
             .items
             .into_iter()
             .filter(|event| event.reason.as_deref() == Some(reason));
-        let note = told.find_map(|event| event.message.filter(|note| note.contains(word)));
-        Ok(note)
+        Ok(told.find_map(|event| event.message.filter(|note| note.contains(word))))
     }
+}
+
+fn state(sync: &InfrahubSync) -> Option<State> {
+    sync.status.as_ref().and_then(|status| status.sync_state)
+}
+
+/// Where the API server lists one of the two kinds.
+fn collection(plural: &str) -> String {
+    format!("/apis/{}/{plural}", names::API_VERSION)
 }
 
 fn manifest(name: &str, replicas: u32, greeting: &str) -> String {
