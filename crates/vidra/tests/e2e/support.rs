@@ -2,6 +2,7 @@
 
 use std::{
     fmt::Debug,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
     sync::OnceLock,
     time::{Duration, Instant},
 };
@@ -40,9 +41,25 @@ pub(crate) async fn world() -> World {
     let client = plane.client().unwrap();
     install_definitions(&client).await;
     OPERATOR.get_or_init(|| {
-        std::mem::forget(Operator::start(plane.config(), quick_settings()));
+        let settings = Settings {
+            http_address: Some(http_address()),
+            ..quick_settings()
+        };
+        std::mem::forget(Operator::start(plane.config(), settings));
     });
     World { plane, client }
+}
+
+/// Where the shared operator serves webhooks.
+pub(crate) fn http_address() -> SocketAddr {
+    static ADDRESS: OnceLock<SocketAddr> = OnceLock::new();
+    *ADDRESS.get_or_init(free_address)
+}
+
+/// An address that nobody listens on.
+pub(crate) fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.local_addr().unwrap()
 }
 
 pub(crate) fn quick_settings() -> Settings {

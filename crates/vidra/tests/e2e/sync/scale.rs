@@ -1,0 +1,106 @@
+//! Many syncs on one Infrahub: one query for all, and few downloads at once.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use vidra_lab::standin::{Effect, Fault, StandIn};
+use vidra_operator::settings::Settings;
+
+use super::{OWN, Stage, ensure_namespace, syncs};
+use crate::support::{Operator, World, eventually, own_plane, quick_settings};
+
+const SYNCS: usize = 200;
+const TICK: Duration = Duration::from_secs(3);
+const DOWNLOADS: &str = "/api/storage/object/";
+
+/// How many lists of artifacts were asked for.
+fn queries(infrahub: &StandIn) -> usize {
+    infrahub.count("POST", "/graphql/")
+}
+
+/// Makes syncs that each want an artifact of their own.
+async fn make_syncs(stage: &Stage) {
+    for number in 0..SYNCS {
+        let name = format!("many-{number}");
+        let text = crate::support::config_map(&stage.name, &name, "one");
+        let artifact = stage.infrahub.artifact(&name).target(&name);
+        artifact.content(text.into_bytes()).ready();
+        let source = json!({"artifactName": name});
+        stage.sync_as(&name, source, json!({})).await;
+    }
+}
+
+async fn all_ready(stage: &Stage) {
+    eventually("all syncs are ready", || async {
+        let listed = syncs(stage.client()).list(&Default::default()).await;
+        let ready = listed.unwrap().into_iter().filter(|sync| {
+            let status = sync.status.clone().unwrap_or_default();
+            let mut conditions = status.conditions.iter();
+            conditions.any(|it| it.type_ == "Ready" && it.status == "True")
+        });
+        (ready.count() == SYNCS).then_some(())
+    })
+    .await;
+}
+
+/// Waits until so many more queries came, and tells how long that took.
+async fn await_queries(infrahub: &StandIn, more: usize) -> Duration {
+    let (begin, before) = (Instant::now(), queries(infrahub));
+    eventually("the timer comes round", || async {
+        (queries(infrahub) >= before + more).then_some(())
+    })
+    .await;
+    begin.elapsed()
+}
+
+#[tokio::test]
+async fn two_hundred_syncs_on_one_infrahub_cost_one_query_per_tick() {
+    let (plane, client) = own_plane().await;
+    let config = plane.config();
+    let plane: &'static _ = Box::leak(Box::new(plane));
+    ensure_namespace(&client, OWN).await;
+    let stage = Stage::on(World { plane, client }).await;
+    make_syncs(&stage).await;
+    let slowly = Effect::Delay { milliseconds: 30 };
+    let slowly = stage.infrahub.fault(Fault::on(DOWNLOADS, slowly));
+    let settings = Settings {
+        requeue_sync_after: TICK,
+        ..quick_settings()
+    };
+    let operator = Operator::start(config, settings);
+    eventually("everything is downloaded", || async {
+        (stage.infrahub.count("GET", DOWNLOADS) == SYNCS).then_some(())
+    })
+    .await;
+    assert_eq!(stage.infrahub.max_in_flight(), 8, "downloads at once");
+    assert_eq!(stage.infrahub.count("POST", "/api/auth/login"), 1);
+    all_ready(&stage).await;
+    stage.infrahub.disarm(slowly);
+
+    // From one query to the next, then over some ticks: never more than one for each.
+    await_queries(&stage.infrahub, 1).await;
+    stage.infrahub.clear_journal();
+    let took = await_queries(&stage.infrahub, 4).await;
+    assert!(took > TICK * 3, "4 queries within {took:?}");
+    assert_eq!(stage.infrahub.count("GET", DOWNLOADS), 0);
+    assert_eq!(stage.infrahub.count("POST", "/api/auth"), 0);
+    operator.stop();
+
+    // A start is one tick for all as well, and everything is known already.
+    stage.infrahub.clear_journal();
+    let settings = Settings {
+        requeue_sync_after: Duration::ZERO,
+        ..quick_settings()
+    };
+    let operator = Operator::start(plane.config(), settings);
+    await_queries(&stage.infrahub, 1).await;
+    // The last sync has had its turn when it was asked to and has answered.
+    super::request(stage.client(), "many-0").await;
+    assert_eq!(
+        queries(&stage.infrahub),
+        2,
+        "one for the start, one asked for"
+    );
+    assert_eq!(stage.infrahub.count("GET", DOWNLOADS), 0);
+    operator.stop();
+}
