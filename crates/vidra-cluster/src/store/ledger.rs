@@ -85,6 +85,7 @@ impl Ledger {
         let mut state = self.lock();
         let before = std::mem::take(&mut state.suspects);
         for suspect in suspects {
+            // Its time begins after the lease: only then can its reference be missed.
             if !state.leases.contains_key(&suspect.hex) {
                 let since = before.get(&suspect).copied().unwrap_or(now);
                 state.suspects.insert(suspect, since);
@@ -132,8 +133,6 @@ pub struct Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let mut state = self.ledger.lock();
-        // A look that began before the reference was written must not count.
-        state.clear(&self.hex);
         if let Some(count) = state.leases.get_mut(&self.hex) {
             *count -= 1;
             if *count == 0 {

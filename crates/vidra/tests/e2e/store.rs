@@ -162,6 +162,19 @@ async fn damaged_content_applies_nothing_until_it_is_restored() {
     assert_eq!(names(&world.client, &namespace).await, ["one"]);
 }
 
+/// A text that cannot be compressed well.
+fn noise(size: usize) -> String {
+    let mut number = 1_u64;
+    let mut text = String::new();
+    while text.len() < size {
+        number = number
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let _ = write!(text, "{number:016x}");
+    }
+    text
+}
+
 #[tokio::test]
 async fn content_is_collected_when_two_looks_found_nothing_that_refers_to_it() {
     let world = world().await;
@@ -169,13 +182,15 @@ async fn content_is_collected_when_two_looks_found_nothing_that_refers_to_it() {
     let namespace = world.plane.namespace("store").await.unwrap();
     let store = store(world.plane.config(), &namespace);
     let used = store.put("used").await.unwrap().reference;
-    let unused = store.put("unused").await.unwrap().reference;
+    let unused = store.put(&noise(4 << 20)).await.unwrap().reference;
+    assert!(unused.chunks > 1, "{unused:?}");
     create_from(&world.client, &unique("user"), &used).await;
     let nothing = BTreeSet::new();
     let (at_once, later) = (Duration::ZERO, Duration::from_hours(1));
     assert_eq!(store.collect(&nothing, at_once).await.unwrap(), 0);
     assert_eq!(store.collect(&nothing, later).await.unwrap(), 0);
-    assert_eq!(store.collect(&nothing, at_once).await.unwrap(), 1);
+    let collected = store.collect(&nothing, at_once).await.unwrap();
+    assert_eq!(collected, unused.chunks as usize);
     assert_eq!(&*store.get(&used).await.unwrap(), "used");
     assert!(store.get(&unused).await.unwrap_err().is_spoilt());
 }
@@ -330,19 +345,16 @@ async fn an_inventory_that_cannot_be_read_is_kept_and_nothing_is_applied_or_dele
     operator.stop();
 }
 
-/// So many ConfigMaps of about 43 KB, different in every line.
+/// So many ConfigMaps of about 54 KB, different in every line.
 fn large(namespace: &str, count: usize) -> String {
-    let mut noise = 1_u64;
+    let filler = "the value of a setting that nobody ever reads ".repeat(20);
     let mut text = String::new();
     for number in 0..count {
         let object = config_map(namespace, &long_name(number), "1");
         text.push_str(&object.replace("data: {key: \"1\"}", "data:\n  key: \"1\""));
-        for line in 0..640 {
-            noise = noise
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            let value = format!("the value of this setting is {noise:020}");
-            let _ = writeln!(text, "  setting-{line:03}: \"{value}\"");
+        for line in 0..57 {
+            let noise = (number * 57 + line).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let _ = writeln!(text, "  setting-{line}: \"{noise:x} {filler}\"");
         }
     }
     text
@@ -356,14 +368,13 @@ async fn forty_mebibytes_are_applied_from_the_store_and_their_inventory_is_store
     let operator = Operator::start(plane.config(), quick_settings());
     let namespace = plane.namespace("store").await.unwrap();
     let name = unique("large");
-    let text = large(&namespace, 1_000);
+    let text = large(&namespace, 800);
     assert!(text.len() > 40 << 20, "{} bytes", text.len());
     let stored = store(plane.config(), HOME).put(&text).await.unwrap();
-    assert!(stored.reference.chunks > 1);
     create_from(&client, &name, &stored.reference).await;
     let status = ready(&client, &name).await.status.unwrap();
-    assert_eq!(status.counts.unwrap().applied, 1_000);
+    assert_eq!(status.counts.unwrap().applied, 800);
     assert!(status.inventory.unwrap().stored_in.is_some());
-    assert_eq!(names(&client, &namespace).await.len(), 1_000);
+    assert_eq!(names(&client, &namespace).await.len(), 800);
     operator.stop();
 }
