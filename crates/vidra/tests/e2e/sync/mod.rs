@@ -1,9 +1,12 @@
 //! From Infrahub to objects: an `InfrahubSync`, the stand-in, and what becomes of its artifacts.
 
 mod delivery;
+mod healing;
 mod moves;
 mod removal;
+mod scale;
 mod sharing;
+mod webhook;
 
 use std::collections::BTreeMap;
 
