@@ -33,7 +33,7 @@ impl Default for Limits {
             bytes: 64 * 1024 * 1024,
             documents: 10_000,
             objects: 10_000,
-            nodes: 4_000_000,
+            nodes: 2_500_000,
             expanded_bytes: 64 * 1024 * 1024,
             depth: DEEPEST,
             aliases: 10_000,
