@@ -197,6 +197,8 @@ impl Session {
             let what = "the answer to a login has a blank token";
             return Err(Error::Unexpected { what });
         }
+        // One that cannot be sent would be kept and never be refused.
+        sensitive(&tokens.access_token, "Bearer ")?;
         Ok(Granted {
             lifetime: lifetime(tokens.access_token.expose_secret(), judge.now),
             access: tokens.access_token,
