@@ -226,7 +226,9 @@ fn with_count(cause: Cause, count: usize) -> Cause {
 fn state_word(outcome: &Outcome, standing: &Standing) -> SyncState {
     let mut troubled = outcome.delivered.iter().filter(|it| it.problem.is_some());
     let has_trouble = outcome.problems().next().is_some();
-    if has_trouble && outcome.unremoved.is_none() && troubled.all(|it| it.resource.is_some()) {
+    // What Infrahub could not confirm stays because of Infrahub, and not because of the cluster.
+    let is_stuck = outcome.unremoved.is_some() && outcome.unremoved != outcome.unread;
+    if has_trouble && !is_stuck && troubled.all(|it| it.resource.is_some()) {
         // What was delivered before is in place, but Infrahub has nothing newer to use.
         return SyncState::Stale;
     }
