@@ -301,7 +301,7 @@ async fn refusals_of_secrets_do_not_repeat_their_values() {
 }
 
 /// In every value that must not be seen.
-const CANARY: &str = "c4n4ry-v4lue";
+pub(crate) const CANARY: &str = "c4n4ry-v4lue";
 
 async fn no_canary(world: &World, name: &str) {
     let resource = resources(&world.client).get(name).await.unwrap();
@@ -312,7 +312,7 @@ async fn no_canary(world: &World, name: &str) {
     assert!(!shows_canary(&text), "{}", show(&events));
 }
 
-fn shows_canary(text: &str) -> bool {
+pub(crate) fn shows_canary(text: &str) -> bool {
     // As text and, by its first characters, in base64.
     text.contains(CANARY) || text.contains("YzRuNHJ5LXY0bHV")
 }
@@ -323,7 +323,7 @@ struct Heard;
 
 static LINES: Mutex<(usize, Vec<String>)> = Mutex::new((0, Vec::new()));
 
-fn listen() {
+pub(crate) fn listen() {
     static ONCE: OnceLock<()> = OnceLock::new();
     ONCE.get_or_init(|| {
         let subscriber = tracing_subscriber::fmt()
@@ -334,7 +334,7 @@ fn listen() {
     });
 }
 
-fn nothing_was_heard() {
+pub(crate) fn nothing_was_heard() {
     let lines = LINES.lock().unwrap();
     assert!(lines.0 > 0, "nothing was logged at all");
     assert!(lines.1.is_empty(), "{}", show(&lines.1));

@@ -1,11 +1,14 @@
 //! From Infrahub to objects: an `InfrahubSync`, the stand-in, and what becomes of its artifacts.
 
+mod credentials;
 mod delivery;
 mod healing;
+mod hostile;
 mod moves;
 mod removal;
 mod scale;
 mod sharing;
+mod tokens;
 mod webhook;
 
 use std::collections::BTreeMap;
