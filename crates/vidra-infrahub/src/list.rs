@@ -117,7 +117,7 @@ impl Session {
         query: Option<&str>,
     ) -> Result<Listing, Error> {
         let query = query.filter(|query| !query.is_empty());
-        // Infrahub takes an empty filter for no filter.
+        // A null or missing filter would be none at all, so nothing is asked for nothing.
         if names.is_empty() {
             return Ok(listing(names, Vec::new()));
         }

@@ -75,7 +75,7 @@ fn filtered(facts: &Facts, filters: &str) -> Ask {
 }
 
 /// So many artifacts in all, so many of them on this page.
-fn shown(count: u64, on_page: usize) -> Expect {
+pub(super) fn shown(count: u64, on_page: usize) -> Expect {
     Expect::data(move |data| {
         let page = &data["CoreArtifact"];
         let edges = page["edges"].as_array().map_or(0, Vec::len);
@@ -85,7 +85,7 @@ fn shown(count: u64, on_page: usize) -> Expect {
 }
 
 /// Data that is exactly this.
-fn exactly(expected: Value) -> Expect {
+pub(super) fn exactly(expected: Value) -> Expect {
     Expect::data(move |data| demand(*data == expected, || format!("data is {data}")))
 }
 

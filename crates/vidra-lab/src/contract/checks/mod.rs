@@ -1,6 +1,7 @@
 //! The list of checks.
 
 mod content;
+mod filters;
 mod graphql;
 mod identity;
 mod query;
@@ -35,6 +36,7 @@ pub(super) fn all(facts: &Facts) -> Vec<Check> {
         sessions::checks(facts),
         identity::checks(facts),
         graphql::checks(facts),
+        filters::checks(facts),
         query::checks(facts),
         times::checks(facts),
         content::checks(facts),

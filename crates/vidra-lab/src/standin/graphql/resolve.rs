@@ -117,8 +117,8 @@ fn branches(world: &World, arguments: &Map<String, Plain>) -> Json {
     let found = world
         .branches
         .iter()
-        .filter(|branch| passes(arguments, "ids", Some(&branch.id)))
-        .filter(|branch| passes(arguments, "name", Some(&branch.name)))
+        .filter(|branch| passes_leniently(arguments, "ids", Some(&branch.id)))
+        .filter(|branch| passes_leniently(arguments, "name", Some(&branch.name)))
         .map(|branch| {
             let created = python_time(branch.created, 'T');
             Json::object([
@@ -147,10 +147,12 @@ fn events(world: &World, arguments: &Map<String, Plain>) -> Result<Json, Problem
         .iter()
         .filter(|event| since.is_none_or(|since| event.occurred_at >= since))
         .filter(|event| until.is_none_or(|until| event.occurred_at <= until))
-        .filter(|event| passes(arguments, "ids", Some(&event.id)))
-        .filter(|event| passes(arguments, "event_type", Some(&event.name)))
-        .filter(|event| passes(arguments, "branches", event.branch.as_deref()))
-        .filter(|event| passes(arguments, "primary_node__ids", Some(&event.primary_node.0)))
+        .filter(|event| passes_leniently(arguments, "ids", Some(&event.id)))
+        .filter(|event| passes_leniently(arguments, "event_type", Some(&event.name)))
+        .filter(|event| passes_leniently(arguments, "branches", event.branch.as_deref()))
+        .filter(|event| {
+            passes_leniently(arguments, "primary_node__ids", Some(&event.primary_node.0))
+        })
         .collect();
     if arguments.get("order").and_then(Plain::as_str) != Some("ASC") {
         found.reverse();
@@ -297,17 +299,28 @@ fn attribute_with_id(id: &str, value: Option<&str>) -> Json {
     ])
 }
 
-/// Without an argument everything passes; both `x__value` and `x__values` are heeded.
+/// A filter of nodes. Without an argument everything passes; both `x__value` and `x__values` are
+/// heeded. Nothing passes an empty list, nor `ids` that are null.
 fn passes(arguments: &Map<String, Plain>, filter: &str, value: Option<&str>) -> bool {
     [filter.to_owned(), format!("{filter}s")]
         .iter()
         .all(|name| match arguments.get(name) {
-            None | Some(Plain::Null) => true,
-            Some(Plain::Array(wanted)) => {
-                wanted.is_empty() || wanted.iter().any(|one| one.as_str() == value)
-            }
+            None => true,
+            Some(Plain::Null) => name != "ids",
+            Some(Plain::Array(wanted)) => wanted.iter().any(|one| one.as_str() == value),
             Some(wanted) => wanted.as_str() == value,
         })
+}
+
+/// A filter of what is no node, branches and events: an empty list is as good as none.
+fn passes_leniently(arguments: &Map<String, Plain>, filter: &str, value: Option<&str>) -> bool {
+    match arguments.get(filter) {
+        None | Some(Plain::Null) => true,
+        Some(Plain::Array(wanted)) => {
+            wanted.is_empty() || wanted.iter().any(|one| one.as_str() == value)
+        }
+        Some(wanted) => wanted.as_str() == value,
+    }
 }
 
 /// An offset or limit of zero counts as not given.
