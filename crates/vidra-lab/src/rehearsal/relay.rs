@@ -7,7 +7,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use anyhow::Context;
@@ -36,6 +36,8 @@ const OF_THE_CONNECTION: [HeaderName; 4] = [
 pub(super) struct Passed {
     /// When it came.
     pub(super) at: Instant,
+    /// How long the answer took.
+    pub(super) took: Duration,
     /// Where to.
     pub(super) path: String,
     /// What was in it.
@@ -151,6 +153,7 @@ async fn pass(State(inner): State<Arc<Inner>>, request: Request) -> Response {
     };
     inner.passed().push(Passed {
         at,
+        took: at.elapsed(),
         path: parts.uri.path().to_owned(),
         body,
         is_token: parts.headers.contains_key("x-infrahub-key"),
@@ -207,6 +210,7 @@ mod tests {
     fn requests_are_counted_by_what_they_are_for() {
         let passed = |path: &str| Passed {
             at: Instant::now(),
+            took: Duration::ZERO,
             path: path.to_owned(),
             body: Bytes::new(),
             is_token: false,

@@ -47,6 +47,16 @@ const OTHER: &str = "query ArtifactIDs($artifactname: String!) {
   }
 }";
 
+/// How long one change took.
+struct Round {
+    /// Until Infrahub called.
+    called: Duration,
+    /// From there to the object.
+    applied: Duration,
+    /// Infrahub's part of that.
+    answers: Duration,
+}
+
 impl<H: Hub> World<H> {
     /// The client's questions, on their own.
     pub(super) async fn questions(&self) -> anyhow::Result<String> {
@@ -192,36 +202,39 @@ impl<H: Hub> World<H> {
         self.calls.open(true);
         let artifact = artifact_of(&self.ready().await?, CHANGING)?;
         let mark = self.infrahub.mark();
-        let (mut called, mut applied) = (Vec::new(), Vec::new());
+        let mut rounds = Vec::new();
         for _ in 0..ROUNDS {
             tokio::time::sleep(CALM).await;
-            let (to_call, to_object) = self.round(&artifact).await?;
-            called.push(seconds(to_call));
-            applied.push(millis(to_object));
+            rounds.push(self.round(&artifact).await?);
         }
         Ok(format!(
-            "webhook to applied object {}; render to webhook {}{}",
-            applied.join(", "),
-            called.join(", "),
+            "webhook to applied object {}; of that Infrahub's answers {}; render to webhook {}{}",
+            listed(&rounds, |round| millis(round.applied)),
+            listed(&rounds, |round| millis(round.answers)),
+            listed(&rounds, |round| seconds(round.called)),
             self.asked(mark)
         ))
     }
 
-    /// One change: how long Infrahub took to call, and how long the operator took from then on.
-    async fn round(&self, artifact: &str) -> anyhow::Result<(Duration, Duration)> {
+    /// One change that Infrahub calls about.
+    async fn round(&self, artifact: &str) -> anyhow::Result<Round> {
         let replicas = self.replicas(CHANGING).await? + 1;
-        let mark = self.calls.mark();
+        let (calls, mark) = (self.calls.mark(), self.infrahub.mark());
         let start = Instant::now();
         let (rendered, applied) = tokio::join!(
             self.hub.render(CHANGING, replicas),
             self.applied(CHANGING, Some(replicas))
         );
         rendered?;
-        let call = self
-            .call(mark, "infrahub.artifact.updated", artifact)
-            .await?;
+        let event = "infrahub.artifact.updated";
+        let call = self.call(calls, event, artifact).await?;
         ensure!(call.status == 202, "the call was answered {}", call.status);
-        Ok((call.at - start, applied?.saturating_duration_since(call.at)))
+        let answers = self.infrahub.since(mark);
+        Ok(Round {
+            called: call.at - start,
+            applied: applied?.saturating_duration_since(call.at),
+            answers: answers.iter().map(|it| it.took).sum(),
+        })
     }
 
     /// Leaves calls as the only reason to look.
@@ -342,6 +355,10 @@ impl<H: Hub> World<H> {
         let asked = counted(&self.infrahub.since(mark));
         format!("; requests to Infrahub: {asked}")
     }
+}
+
+fn listed(rounds: &[Round], show: impl Fn(&Round) -> String) -> String {
+    rounds.iter().map(show).collect::<Vec<_>>().join(", ")
 }
 
 fn seconds(duration: Duration) -> String {
