@@ -12,8 +12,8 @@ use crate::rehearsal::kubectl::Kubectl;
 
 /// How long a step may take before the demo gives up on it.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// After which silence the audience is told that something still runs.
-const SILENCE: Duration = Duration::from_secs(2);
+/// After which silence the audience is told that something still runs, at first and from then on.
+const SILENCE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(5)];
 /// A longer line is broken between words.
 const WIDTH: usize = 100;
 
@@ -64,14 +64,14 @@ pub(super) async fn get(kubectl: &Kubectl, what: &str, path: &str) -> anyhow::Re
 pub(super) async fn patiently<T>(what: &str, work: impl Future<Output = T>) -> T {
     let start = Instant::now();
     let mut work = std::pin::pin!(work);
+    let [mut silence, later] = SILENCE;
     loop {
-        match tokio::time::timeout(SILENCE, work.as_mut()).await {
-            Ok(done) => return done,
-            Err(_) => detail(format_args!(
-                "... {what}: {} s so far",
-                start.elapsed().as_secs()
-            )),
+        if let Ok(done) = tokio::time::timeout(silence, work.as_mut()).await {
+            return done;
         }
+        let seconds = start.elapsed().as_secs();
+        detail(format_args!("... {what}: {seconds} s so far"));
+        silence = later;
     }
 }
 

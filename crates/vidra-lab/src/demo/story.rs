@@ -18,7 +18,7 @@ use super::{
     stage::{NAMESPACE, Stage},
 };
 use crate::{
-    rehearsal::kubectl::{is_ready, said},
+    rehearsal::kubectl::{in_short, is_ready, said},
     standin::{ADMIN, Generation, Subscription},
 };
 
@@ -67,7 +67,9 @@ impl Story<'_> {
         self.see_sync(SYNC, what, is_ready).await?;
         self.get_syncs().await?;
         get(kubectl, "vr", &collection("vidraresources")).await?;
-        self.get_deployments().await
+        self.get_deployments().await?;
+        detail("(no pod is ever ready here: this control plane has no nodes)");
+        Ok(())
     }
 
     async fn a_change_calls(&self, show: &mut Show) -> anyhow::Result<()> {
@@ -169,10 +171,13 @@ impl Story<'_> {
         is_so: impl Fn(&InfrahubSync) -> bool,
     ) -> anyhow::Result<InfrahubSync> {
         let syncs = self.stage.kubectl.syncs();
-        see(what, async || {
+        let seen = see(what, async || {
             Ok(Some(syncs.get(name).await?).filter(&is_so))
-        })
-        .await
+        });
+        match seen.await {
+            Ok(sync) => Ok(sync),
+            Err(error) => Err(error.context(in_short(&syncs.get(name).await?))),
+        }
     }
 
     async fn get_syncs(&self) -> anyhow::Result<()> {

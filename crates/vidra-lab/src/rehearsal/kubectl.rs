@@ -125,6 +125,12 @@ impl Kubectl {
     }
 }
 
+/// What a sync says about itself in one line.
+pub(crate) fn in_short(sync: &InfrahubSync) -> String {
+    let (reason, message) = said(sync, "Ready");
+    format!("the sync says {reason:?}: {message}")
+}
+
 /// The reason and the message of a condition.
 pub(crate) fn said(sync: &InfrahubSync, kind: &str) -> (String, String) {
     let mut conditions = sync.status.iter().flat_map(|status| &status.conditions);
@@ -168,7 +174,8 @@ fn lines(table: &Value) -> Vec<String> {
 
 fn cell(value: &Value) -> String {
     match value {
-        Value::Null => "<none>".to_owned(),
+        // As kubectl shows what is not there.
+        Value::Null => String::new(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }
@@ -187,7 +194,7 @@ mod tests {
             ],
             "rows": [{"cells": ["web-front", "long", 3, null]}],
         });
-        let expected = ["NAME        OBJECTS   AGE", "web-front   3         <none>"];
+        let expected = ["NAME        OBJECTS   AGE", "web-front   3"];
         assert_eq!(lines(&table), expected);
     }
 }

@@ -11,7 +11,7 @@ use vidra_api::{InfrahubSync, names::credential_keys};
 use super::{
     Limits,
     hub::Hub,
-    kubectl::{Kubectl, OWN, is_ready, said},
+    kubectl::{Kubectl, OWN, in_short, is_ready},
     operator::{Operator, install},
     relay::{Passed, Relay},
 };
@@ -120,8 +120,8 @@ impl<H: Hub> World<H> {
     async fn give_up<T>(&self, what: &str) -> anyhow::Result<T> {
         let seconds = self.limits.patience.as_secs();
         let sync = self.kubectl.syncs().get_opt(SYNC).await?;
-        let (reason, message) = sync.map(|it| said(&it, "Ready")).unwrap_or_default();
-        bail!("waited {seconds} s in vain: {what}; the sync says {reason:?}: {message}")
+        let said = sync.as_ref().map(in_short).unwrap_or_default();
+        bail!("waited {seconds} s in vain: {what}; {said}")
     }
 
     /// Waits until the sync satisfies a condition.
