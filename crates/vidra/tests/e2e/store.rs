@@ -273,8 +273,8 @@ async fn a_stored_inventory_survives_heals_restarts_and_prunes_and_ends_with_its
     ready(&client, &name).await;
     eventually("only the content in use is left", || async {
         let current = inventory(&client, &name).await;
-        let place = current["storedIn"]["name"].as_str()?.to_owned();
-        (chunks(&client).await == BTreeSet::from([format!("{place}-0")])).then_some(())
+        let content = current["storedIn"]["name"].as_str()?;
+        (chunks(&client).await == BTreeSet::from([format!("{content}-0")])).then_some(())
     })
     .await;
     delete(&client, &name).await;
