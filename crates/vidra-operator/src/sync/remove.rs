@@ -7,7 +7,7 @@ use kube::core::ApiResource;
 use vidra_api::{VidraResource, names::RELEASE_PRUNE_ANNOTATION};
 use vidra_cluster::observe::observe;
 use vidra_core::{guard::judge_by, identity::ObjectKey};
-use vidra_infrahub::Source as Selected;
+use vidra_infrahub::{Artifact, Source as Selected};
 
 use super::{
     failure::SyncError,
@@ -55,18 +55,24 @@ impl Turn<'_> {
         })
     }
 
-    /// Asks for the artifacts by their ids: each must be gone, or must no longer match.
+    /// Asks about the artifacts once more: each must be gone, or must no longer match.
     async fn confirm(&self, round: &Round) -> Result<(), SyncError> {
-        let (source, answer) = (&round.source, &round.answer);
-        // A registered query selects by its own rule, so being there is not being selected.
-        if answer.listing.source == Selected::Registered {
-            return Ok(());
-        }
+        let (view, session) = (round.source.view(), &round.answer.session);
         let stale = round.stale.iter();
         let ids: BTreeSet<String> = stale.map(|stale| stale.artifact.clone()).collect();
-        let found = answer.session.look_up(&source.view(), &ids).await?;
         let wanted = self.sync.spec.source.artifact_name();
-        match found.into_values().find(|found| found.name == wanted) {
+        // A registered query selects by its own rule, so being there is not being selected; it is
+        // asked once more.
+        let found: Vec<Artifact> = if round.answer.listing.source == Selected::Registered {
+            let query = self.controller.settings.get().query_name.clone();
+            let names = BTreeSet::from([wanted.to_owned()]);
+            let again = session.list_artifacts(&view, &names, Some(&query)).await?;
+            again.artifacts.into_values().flatten().collect()
+        } else {
+            let found = session.look_up(&view, &ids).await?;
+            found.into_values().filter(|it| it.name == wanted).collect()
+        };
+        match found.into_iter().find(|found| ids.contains(&found.id)) {
             None => Ok(()),
             Some(artifact) => Err(SyncError::Contradiction { id: artifact.id }),
         }
