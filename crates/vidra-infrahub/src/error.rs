@@ -168,7 +168,7 @@ pub enum Error {
         status: u16,
     },
     /// Too many requests.
-    #[error("Infrahub is busy and wants to be left alone for {}s", .retry_after.as_secs())]
+    #[error("Infrahub is busy and wants to be left alone for a while; it is asked again then")]
     Overloaded {
         /// How long it wants to be left alone.
         retry_after: Duration,

@@ -92,11 +92,8 @@ async fn webhook(State(site): State<Site>, headers: HeaderMap, body: Body) -> (S
     let Some(controllers) = site.controllers.get() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "starting\n".to_owned());
     };
-    let Ok(_place) = site.webhooks.try_acquire() else {
-        return (StatusCode::TOO_MANY_REQUESTS, "busy\n".to_owned());
-    };
     let syncs = &controllers.syncs;
-    let (outcome, answer) = match take(syncs, &headers, body).await {
+    let (outcome, answer) = match take(&site, syncs, &headers, body).await {
         Ok(count) => {
             let text = format!("accepted; {count} syncs look\n");
             ("Accepted", (StatusCode::ACCEPTED, text))
@@ -113,7 +110,12 @@ async fn webhook(State(site): State<Site>, headers: HeaderMap, body: Body) -> (S
 }
 
 /// Takes a webhook. What can be refused by its headers is refused before its body is read.
-async fn take(syncs: &sync::Controller, headers: &HeaderMap, body: Body) -> Result<usize, Refusal> {
+async fn take(
+    site: &Site,
+    syncs: &sync::Controller,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<usize, Refusal> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let limit = syncs.hints.body_limit();
     let length = headers.get(CONTENT_LENGTH);
@@ -128,6 +130,7 @@ async fn take(syncs: &sync::Controller, headers: &HeaderMap, body: Body) -> Resu
         body: &[],
     };
     syncs.hints.precheck(&delivery)?;
+    let _place = site.webhooks.try_acquire().map_err(|_| Refusal::Busy)?;
     let body = tokio::time::timeout(LONGEST_ARRIVAL, to_bytes(body, limit)).await;
     let body = body.map_err(|_| Refusal::Unreadable)?;
     let body = body.map_err(|_| Refusal::TooLarge)?;

@@ -83,7 +83,8 @@ struct State {
 
 impl State {
     fn add(&mut self, owner: String, mut work: Work, at: Instant) {
-        work.asked_at = Some(at);
+        // A sighting asks for nothing that may be too old.
+        work.asked_at = Some(at).filter(|_| !work.triggers.is_empty());
         let is_running = self.running.contains(&owner);
         let known = self.work.get_mut(&owner);
         if let Some(known) = known {

@@ -42,6 +42,9 @@ pub enum Refusal {
     /// Signed with another key, or changed on the way.
     #[error("the webhook's signature is wrong; compare the shared key here and in Infrahub")]
     WrongSignature,
+    /// Too many at once.
+    #[error("too many webhooks at once; send it again")]
+    Busy,
     /// The signature is right, but the body is no event.
     #[error("the webhook's body is no event; do not transform it")]
     NoEvent,
@@ -52,6 +55,7 @@ impl Refusal {
     pub fn status(self) -> u16 {
         match self {
             Self::NoKey => 503,
+            Self::Busy => 429,
             Self::TooLarge => 413,
             Self::Unsigned | Self::OutsideWindow | Self::WrongSignature => 401,
             Self::Unreadable | Self::NoEvent => 400,
@@ -62,6 +66,7 @@ impl Refusal {
     pub fn reason(self) -> &'static str {
         match self {
             Self::NoKey => "NoKey",
+            Self::Busy => "Busy",
             Self::TooLarge => "TooLarge",
             Self::Unsigned => "Unsigned",
             Self::Unreadable => "Unreadable",

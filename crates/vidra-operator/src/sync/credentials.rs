@@ -66,6 +66,12 @@ pub(crate) enum CredentialsError {
         /// Where the sync wants to go.
         origin: Origin,
     },
+    /// The Secret was given to somebody else a moment ago.
+    #[error("the Secret {name} has just been changed; it is looked at again")]
+    Changed {
+        /// Its name.
+        name: String,
+    },
     /// The Secret lacks what is needed.
     #[error(
         "the Secret {name} has no usable {} and {}, nor a {}; fill them in",
@@ -99,7 +105,7 @@ impl CredentialsError {
     /// Decides about the retry. What a Secret lacks is noticed when the Secret changes.
     pub(crate) fn class(&self) -> Class {
         match self {
-            Self::Unlisted { .. } => Class::Transient,
+            Self::Unlisted { .. } | Self::Changed { .. } => Class::Transient,
             Self::Unreadable { source, .. } => source.class,
             _ => Class::Invalid,
         }
@@ -111,6 +117,7 @@ impl CredentialsError {
             Self::Ambiguous { .. } => "CredentialsAmbiguous",
             Self::Unbound { .. } | Self::Foreign { .. } => "CredentialsForeign",
             Self::Unlisted { .. }
+            | Self::Changed { .. }
             | Self::Missing { .. }
             | Self::Incomplete { .. }
             | Self::NoBundle { .. }
@@ -141,6 +148,11 @@ impl Facts {
             host: labels.get(INFRAHUB_API_URL_LABEL).cloned(),
             origin: annotations.get(ORIGIN_ANNOTATION).cloned(),
         }
+    }
+
+    /// Whether it says that it may go to an origin.
+    pub(crate) fn may_go_to(&self, origin: &Origin) -> bool {
+        self.is_for_exactly(origin) || self.is_for_host(origin)
     }
 
     fn is_for_exactly(&self, origin: &Origin) -> bool {
@@ -333,6 +345,20 @@ mod tests {
             assert!(error.contains("is not sent to"), "{error}");
             assert!(ask_after(&has, url, Some("host"), URL).is_err());
         }
+    }
+
+    #[test]
+    fn a_secret_may_go_where_it_says_and_nowhere_else() {
+        let origin = |url| Origin::parse(url).unwrap();
+        let by_host = secret(Some("infrahub.example.com"), None);
+        assert!(by_host.may_go_to(&origin(URL)));
+        let bound = secret(
+            Some("infrahub.example.com"),
+            Some("https://other.example.com"),
+        );
+        assert!(!bound.may_go_to(&origin(URL)));
+        assert!(bound.may_go_to(&origin("https://other.example.com")));
+        assert!(!secret(None, None).may_go_to(&origin(URL)));
     }
 
     #[test]

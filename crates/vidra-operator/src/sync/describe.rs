@@ -1,5 +1,6 @@
 //! Putting a sync into words: its status. Pure, but for the time.
 
+use kube::ResourceExt;
 use vidra_api::{
     InfrahubSyncStatus, State as SyncState, SyncedArtifact, VidraResource,
     names::RELEASE_PRUNE_ANNOTATION,
@@ -16,6 +17,10 @@ use crate::conditions::{Saying, now, say, unsay};
 
 /// `artifacts` shows at most this many: the status must fit beside everything else.
 const SHOWN_ARTIFACTS: usize = 1_000;
+/// And at most this many bytes of them: what Infrahub calls its objects is not ours to bound.
+const ROOM_FOR_ARTIFACTS: usize = 400 << 10;
+/// `checksums` shows at most this many.
+const SHOWN_CHECKSUMS: usize = 5_000;
 
 /// How the resources of a sync stand.
 #[derive(Default)]
@@ -23,6 +28,7 @@ struct Standing {
     total: usize,
     ready: usize,
     failed: Vec<String>,
+    suspended: Vec<String>,
 }
 
 impl Turn<'_> {
@@ -32,8 +38,12 @@ impl Turn<'_> {
         if let Some(outcome) = &state.outcome {
             put_artifacts(&mut next, outcome);
         }
-        let standing = self.put_resources(&mut next);
+        self.put_resources(state, &mut next);
+        let standing = self.standing(state);
         next.observed_generation = self.sync.metadata.generation;
+        if let Some(handled) = &state.handled {
+            next.last_handled_reconcile_at = Some(handled.clone());
+        }
         match (&state.error, &state.outcome) {
             (Some(cause), _) => self.describe_unread(&mut next, cause, &standing),
             (None, Some(outcome)) => self.describe_read(&mut next, outcome, &standing),
@@ -135,7 +145,7 @@ impl Turn<'_> {
     /// Says that the sync is paused.
     pub(crate) fn describe_suspended(&self, state: &State) -> InfrahubSyncStatus {
         let mut next = state.status.clone();
-        let _ = self.put_resources(&mut next);
+        self.put_resources(state, &mut next);
         next.observed_generation = self.sync.metadata.generation;
         let message = "spec.suspend is true: Infrahub is not asked, nothing is changed or removed; \
                        what was delivered is still kept as it is";
@@ -150,17 +160,30 @@ impl Turn<'_> {
         next
     }
 
-    /// Puts in how the resources stand now.
-    fn put_resources(&self, next: &mut InfrahubSyncStatus) -> Standing {
-        let mut standing = Standing::default();
+    /// Puts in how each resource stands now.
+    fn put_resources(&self, state: &State, next: &mut InfrahubSyncStatus) {
         for artifact in &mut next.artifacts {
-            let Some(name) = &artifact.resource else {
-                artifact.resource_state = None;
-                continue;
-            };
-            let resource = self.controller.resources.get(name);
-            artifact.resource_state = Some(state_of(resource.as_deref()));
-            standing.add(name, resource.as_deref());
+            let name = artifact.resource.as_ref();
+            let state = name.map(|name| state_of(self.newest(state, name).as_deref()));
+            artifact.resource_state = state;
+        }
+    }
+
+    /// How all resources stand, also those that the status has no room for.
+    fn standing(&self, state: &State) -> Standing {
+        let mut standing = Standing::default();
+        let Some(outcome) = &state.outcome else {
+            for resource in self.controller.resources.of_sync(&self.uid()) {
+                standing.add(&resource.name_any(), Some(&resource));
+            }
+            return standing;
+        };
+        let names = outcome
+            .delivered
+            .iter()
+            .filter_map(|it| it.resource.as_ref());
+        for name in names {
+            standing.add(name, self.newest(state, name).as_deref());
         }
         standing
     }
@@ -179,6 +202,8 @@ impl Standing {
         };
         if is_ready(resource) {
             self.ready += 1;
+        } else if resource.spec.suspend {
+            self.suspended.push(name.to_owned());
         } else if state_of(Some(resource)) == SyncState::Failed
             && let Some(complaint) = complaint(resource)
         {
@@ -191,6 +216,15 @@ impl Standing {
         if let Some(first) = self.failed.first() {
             let count = self.failed.len();
             let message = format!("{count} of {} VidraResources failed; {first}", self.total);
+            return Some(waiting("ResourcesNotReady", message));
+        }
+        if let Some(first) = self.suspended.first() {
+            let count = self.suspended.len();
+            let message = format!(
+                "{count} of {} VidraResources are suspended and not kept up to date, {first} for \
+                 example",
+                self.total
+            );
             return Some(waiting("ResourcesNotReady", message));
         }
         if self.ready < self.total {
@@ -246,12 +280,28 @@ fn put_artifacts(next: &mut InfrahubSyncStatus, outcome: &Outcome) {
         .filter_map(|it| it.checksum.clone())
         .collect();
     checksums.sort();
+    checksums.truncate(SHOWN_CHECKSUMS);
     next.checksums = checksums;
+    let mut room = ROOM_FOR_ARTIFACTS;
     next.artifacts = delivered
         .into_iter()
         .take(SHOWN_ARTIFACTS)
         .map(synced)
+        .take_while(|shown| {
+            let size = size_of_shown(shown);
+            let fits = size <= room;
+            room = room.saturating_sub(size);
+            fits
+        })
         .collect();
+}
+
+/// About how many bytes an artifact takes in the status.
+fn size_of_shown(shown: &SyncedArtifact) -> usize {
+    const NAMES_OF_FIELDS: usize = 200;
+    let texts = [&shown.name, &shown.target, &shown.checksum, &shown.resource];
+    let texts = texts.into_iter().flatten().map(String::len);
+    NAMES_OF_FIELDS + shown.id.len() + texts.sum::<usize>()
 }
 
 fn synced(delivered: &Delivered) -> SyncedArtifact {

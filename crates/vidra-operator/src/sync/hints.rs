@@ -18,8 +18,9 @@ use vidra_infrahub::{
     webhook::{Accepted, Delivery, Hint, Receiver, Refusal, Rules, verify},
 };
 
-use super::{Controller, source::Source};
+use super::{Controller, resource::artifact_of, source::Source};
 use crate::{
+    known::sync_owners,
     lock,
     queue::{Slot, Work},
 };
@@ -133,21 +134,37 @@ impl Controller {
         let near: Vec<(&String, &Arc<InfrahubSync>)> = syncs
             .iter()
             .filter(|(name, sync)| {
-                let source = sources.get(*name).and_then(Option::as_ref);
+                let source = sources.get(*name).and_then(|it| it.as_ref().ok());
                 !sync.spec.suspend && source.is_some_and(|it| may_concern(hint, it, secrets))
             })
             .collect();
-        let knows = |sync: &InfrahubSync| {
-            let artifacts = sync.status.iter().flat_map(|status| &status.artifacts);
-            let mut ids = artifacts.map(|artifact| &artifact.id);
-            ids.any(|id| Some(id) == hint.artifact_id.as_ref())
-        };
-        let exact = near.iter().filter(|(_, sync)| knows(sync));
+        let owners = self.owners_of(hint);
+        let exact = near.iter().filter(|(name, _)| owners.contains(*name));
         let exact: Vec<String> = exact.map(|(name, _)| (*name).clone()).collect();
         if !exact.is_empty() {
             return exact;
         }
         near.into_iter().map(|(name, _)| name.clone()).collect()
+    }
+}
+
+impl Controller {
+    /// The syncs that have a resource of the artifact that a hint is about.
+    fn owners_of(&self, hint: &Hint) -> BTreeSet<String> {
+        let Some(id) = &hint.artifact_id else {
+            return BTreeSet::new();
+        };
+        let resources = self.resources.all();
+        let made = resources.iter().filter(|it| artifact_of(it) == *id);
+        made.flat_map(|resource| sync_owners(resource))
+            .map(|owner| owner.name.clone())
+            .collect()
+    }
+
+    /// Forgets the keys of Secrets that are gone.
+    pub(crate) fn forget_keys(&self) {
+        let secrets = self.secrets.get().unwrap_or_default();
+        lock(&self.hints.keys).retain(|secret, _| secrets.contains_key(secret));
     }
 }
 

@@ -1,6 +1,10 @@
 //! The watch of the syncs themselves.
 
-use std::{collections::HashMap, pin::pin, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    pin::pin,
+    sync::Arc,
+};
 
 use futures::TryStreamExt;
 use kube::{
@@ -15,10 +19,11 @@ use vidra_api::{
 };
 use vidra_core::trigger::Trigger;
 
-use super::Controller;
+use super::{Controller, source::Firsts};
 use crate::{lock, queue::Work};
 
 type Guarded = DeserializeGuard<InfrahubSync>;
+type Syncs = BTreeMap<String, Arc<InfrahubSync>>;
 
 impl Controller {
     /// Follows the syncs for ever. Nothing is worked on before the first complete list.
@@ -64,7 +69,7 @@ impl Controller {
 
     fn take_change(&self, sync: &Arc<InfrahubSync>, trigger: Trigger) {
         let name = sync.name_any();
-        let known = lock(&self.syncs).insert(name.clone(), sync.clone());
+        let known = self.change_syncs(|syncs| syncs.insert(name.clone(), sync.clone()));
         let trigger = match &known {
             None => trigger,
             Some(known) if is_requested(known, sync) => Trigger::Request,
@@ -75,8 +80,25 @@ impl Controller {
     }
 
     fn take_end(&self, name: &str) {
-        lock(&self.syncs).remove(name);
+        self.change_syncs(|syncs| syncs.remove(name));
         self.queue.add(name, Work::sightings());
+    }
+
+    /// Changes what is known of the syncs. The oldest one on a host decides where a Secret without
+    /// an origin goes, so the others on that host look when it is another.
+    fn change_syncs<T>(&self, change: impl FnOnce(&mut Syncs) -> T) -> T {
+        let mut syncs = lock(&self.syncs);
+        let before = Firsts::of(syncs.values());
+        let result = change(&mut syncs);
+        let firsts = Firsts::of(syncs.values());
+        let concerned = syncs.iter().filter(|(_, sync)| {
+            let url = &sync.spec.source.infrahub_api_url;
+            before.on_host_of(url).is_some() && before.on_host_of(url) != firsts.on_host_of(url)
+        });
+        let concerned: Vec<String> = concerned.map(|(name, _)| name.clone()).collect();
+        drop(syncs);
+        self.wake(concerned.iter(), Trigger::Event);
+        result
     }
 }
 

@@ -28,6 +28,12 @@ pub(crate) struct State {
     pub(crate) outcome: Option<Outcome>,
     /// Why the last sync could not be done.
     pub(crate) error: Option<Cause>,
+    /// The request that was handled last.
+    pub(crate) handled: Option<String>,
+    /// When the status was last written.
+    pub(crate) reported: Option<Instant>,
+    /// How often in a row the status could not be written.
+    pub(crate) unwritten: u32,
     /// Failures in a row that are this sync's own.
     pub(crate) failures: u32,
     /// Resources that were written a moment ago.

@@ -71,6 +71,9 @@ use crate::{
 /// How long the first turn waits for the Secrets in Vidra's namespace to be listed.
 const LONGEST_LIST: Duration = Duration::from_secs(10);
 
+/// A sync that wants to ask more often asks this often.
+const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Everything that the controller of syncs shares between turns.
 pub(crate) struct Controller {
     cluster: Cluster,
@@ -218,6 +221,13 @@ impl Controller {
     /// so that one query serves them all; the jitter keeps processes apart.
     fn plan_poll(&self, sync: &InfrahubSync, name: &str) {
         let own = sync.spec.source.interval.map(GoDuration::get);
+        let own = own.map(|own| {
+            if own.is_zero() {
+                own
+            } else {
+                own.max(SHORTEST_INTERVAL)
+            }
+        });
         let interval = own.unwrap_or(self.settings.get().requeue_sync_after);
         if interval.is_zero() {
             self.queue.cancel(name, Slot::Pass);

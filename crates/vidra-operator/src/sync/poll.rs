@@ -174,7 +174,7 @@ impl Controller {
     async fn open(&self, source: &Source) -> Result<Arc<Session>, SyncError> {
         let mut credentials = vidra_infrahub::Credentials::Anonymous;
         if let Some(name) = &source.secret {
-            let keys = self.read_credentials(name).await?;
+            let keys = self.read_credentials(name, source.address.origin()).await?;
             credentials = keys.credentials;
             self.hints.learn(name, keys.webhook);
         }

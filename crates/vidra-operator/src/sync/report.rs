@@ -26,8 +26,11 @@ use crate::{
     queue::{Slot, Work},
 };
 
-/// How soon a status that could not be written is tried again.
-const UNWRITTEN: Duration = Duration::from_secs(1);
+/// When a status is tried again that the API server does not take as it is.
+const REFUSED: Duration = Duration::from_mins(5);
+/// How long reports wait that only say how the resources stand, after one was written: while many
+/// are applied they would be many.
+const CALM: Duration = Duration::from_millis(200);
 
 impl Turn<'_> {
     /// Reports the end of a reconcile, whichever way it ended.
@@ -53,53 +56,56 @@ impl Turn<'_> {
                 ended.retry_at.or_else(own_retry)
             }
         };
+        // What was asked for while nobody ran is done by the start.
+        if triggers.contains(Trigger::Request) || triggers.contains(Trigger::Start) {
+            let wish = self.annotation(RECONCILE_REQUESTED_AT_ANNOTATION);
+            state.handled = wish.map(str::to_owned);
+        }
         self.count(state);
         let mut next = self.describe(state);
         if is_change || (state.error.is_none() && next.last_sync_time.is_none()) {
             next.last_sync_time = Some(Time(now()));
         }
-        if triggers.contains(Trigger::Request) {
-            let wish = self.annotation(RECONCILE_REQUESTED_AT_ANNOTATION);
-            next.last_handled_reconcile_at = wish.map(str::to_owned);
-        }
-        let is_written = self.write_status(state, next, triggers).await;
+        self.write_status(state, next, triggers).await;
         if before != state.error {
             self.tell_trouble(state, triggers).await;
         }
-        self.come_back(if is_written {
-            retry_at
-        } else {
-            Some(Instant::now() + UNWRITTEN)
-        });
+        self.come_back(retry_at);
     }
 
     /// Reports how the resources stand, without having asked Infrahub.
     pub(crate) async fn report_standing(&self, state: &mut State) {
+        let calm = state.reported.map(|at| CALM.saturating_sub(at.elapsed()));
+        if let Some(left) = calm.filter(|left| !left.is_zero()) {
+            return self.report_later(left);
+        }
         let next = self.describe(state);
         let triggers = TriggerSet::of(Trigger::Event);
-        if !self.write_status(state, next, triggers).await {
-            self.come_back(Some(Instant::now() + UNWRITTEN));
-        }
+        self.write_status(state, next, triggers).await;
+    }
+
+    fn report_later(&self, delay: Duration) {
+        let queue = &self.controller.queue;
+        queue.add_after(&self.name, Slot::Heal, Work::sightings(), delay);
     }
 
     /// Says that the sync is paused.
     pub(crate) async fn report_suspended(&self, state: &mut State) {
         let next = self.describe_suspended(state);
         let triggers = TriggerSet::of(Trigger::Event);
-        if !self.write_status(state, next, triggers).await {
-            self.come_back(Some(Instant::now() + UNWRITTEN));
-        }
+        self.write_status(state, next, triggers).await;
     }
 
-    /// Writes a status that says something new; answers whether that went well.
+    /// Writes a status that says something new. One that could not be written is written later,
+    /// and Infrahub is not asked because of it.
     async fn write_status(
         &self,
         state: &mut State,
         mut next: InfrahubSyncStatus,
         triggers: TriggerSet,
-    ) -> bool {
+    ) {
         if next == state.status {
-            return true;
+            return;
         }
         next.last_trigger = triggers.iter().map(|it| it.as_str().to_owned()).collect();
         let operations = json!([
@@ -110,19 +116,24 @@ impl Turn<'_> {
         let path = format!("/apis/{API_VERSION}/{plural}/{}/status", self.name);
         match self.controller.cluster.patch_json(&path, &operations).await {
             Ok(()) => {}
-            Err(failure) if failure.is_not_found() => return true,
+            Err(failure) if failure.is_not_found() => return,
             Err(failure) => {
+                state.unwritten = state.unwritten.saturating_add(1);
+                let chance = self.controller.chance(&self.name);
+                let delay = retry_after(failure.class, state.unwritten, chance);
+                self.report_later(delay.unwrap_or(REFUSED));
                 warn!(
                     sync = self.name,
                     reason = failure.reason,
                     "status not written: {failure}"
                 );
-                return false;
+                return;
             }
         }
         self.tell_turn(state, &next).await;
         state.status = next;
-        true
+        state.unwritten = 0;
+        state.reported = Some(Instant::now());
     }
 
     /// When to try again what this sync alone has trouble with.

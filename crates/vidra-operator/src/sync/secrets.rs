@@ -2,7 +2,7 @@
 //! is needed and kept nowhere but in the session that uses it.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     pin::pin,
     sync::{Arc, Mutex},
 };
@@ -18,7 +18,7 @@ use secrecy::SecretString;
 use tracing::debug;
 use vidra_api::names::{CONTENT_LABEL, credential_keys};
 use vidra_core::trigger::Trigger;
-use vidra_infrahub::Credentials;
+use vidra_infrahub::{Credentials, Origin};
 
 use super::{
     Controller,
@@ -96,6 +96,7 @@ impl Controller {
         let before = self.secrets.get();
         let sources_before = self.sources();
         change(&self.secrets);
+        self.forget_keys();
         let after = self.secrets.get();
         let changed: BTreeSet<&String> = names_of(before.as_deref())
             .chain(names_of(after.as_deref()))
@@ -107,20 +108,22 @@ impl Controller {
         let sources = self.sources();
         let concerned = sources.iter().filter(|(name, source)| {
             let is_moved = sources_before.get(*name) != Some(*source);
-            is_moved || source.as_ref().is_some_and(|it| uses(it, &changed))
+            is_moved || source.as_ref().is_ok_and(|it| uses(it, &changed))
         });
         self.wake(concerned.map(|(name, _)| name), Trigger::Event);
         self.secrets.listed.open();
     }
 
-    /// Where each sync reads from, as far as that can be said.
-    pub(crate) fn sources(&self) -> std::collections::BTreeMap<String, Option<Source>> {
+    /// Where each sync reads from, or why that cannot be said.
+    pub(crate) fn sources(&self) -> BTreeMap<String, Result<Source, String>> {
         let syncs = lock(&self.syncs).clone();
         let secrets = self.secrets.get();
         let settings = self.settings.get();
         let firsts = Firsts::of(syncs.values());
         let resolve = |sync| {
-            super::source::resolve(sync, secrets.as_deref(), &firsts, &settings.namespace).ok()
+            let namespace = &settings.namespace;
+            let found = super::source::resolve(sync, secrets.as_deref(), &firsts, namespace);
+            found.map_err(|error| error.to_string())
         };
         syncs
             .iter()
@@ -129,8 +132,19 @@ impl Controller {
     }
 
     /// Reads the Secret with the credentials.
-    pub(crate) async fn read_credentials(&self, name: &str) -> Result<Keys, CredentialsError> {
+    ///
+    /// It was chosen by what a watch has shown. What it says by now counts.
+    pub(crate) async fn read_credentials(
+        &self,
+        name: &str,
+        origin: &Origin,
+    ) -> Result<Keys, CredentialsError> {
         let secret = self.read_secret(name).await?;
+        let now = Facts::new(String::new(), secret.labels(), secret.annotations());
+        if !now.may_go_to(origin) {
+            let name = name.to_owned();
+            return Err(CredentialsError::Changed { name });
+        }
         let text = |key: &str| text(&secret, key);
         let incomplete = || CredentialsError::Incomplete {
             name: name.to_owned(),

@@ -46,6 +46,12 @@ impl Source {
 pub(crate) struct Firsts(HashMap<String, Origin>);
 
 impl Firsts {
+    /// The origin of the oldest sync on the host of a URL.
+    pub(crate) fn on_host_of(&self, url: &str) -> Option<&Origin> {
+        let origin = Origin::parse(url).ok()?;
+        self.0.get(origin.host())
+    }
+
     pub(crate) fn of<'a>(syncs: impl Iterator<Item = &'a Arc<InfrahubSync>>) -> Self {
         let mut oldest: HashMap<String, (Option<Time>, String, Origin)> = HashMap::new();
         for sync in syncs {
