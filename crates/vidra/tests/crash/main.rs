@@ -30,3 +30,4 @@ mod store;
 #[allow(dead_code, reason = "shared with the other end-to-end tests")]
 #[path = "../e2e/support.rs"]
 mod support;
+mod syncs;
