@@ -188,7 +188,10 @@ impl<H: Hub> World<H> {
             let spec = deployment.and_then(|it| it.spec.as_ref());
             spec.and_then(|spec| spec.replicas) == replicas
         };
-        let what = format!("{target} has {replicas:?} replicas in the cluster");
+        let what = replicas.map_or_else(
+            || format!("{target} is gone from the cluster"),
+            |replicas| format!("{target} has {replicas} replicas in the cluster"),
+        );
         let seen = Box::pin(await_condition(self.deployments(), target, has));
         let seen = self.limits.progress.patiently(&what, seen);
         match tokio::time::timeout(self.limits.patience, seen).await {
