@@ -352,8 +352,10 @@ impl<H: Hub> World<H> {
     }
 
     fn asked(&self, mark: usize) -> String {
-        let asked = counted(&self.infrahub.since(mark));
-        format!("; requests to Infrahub: {asked}")
+        let asked = self.infrahub.since(mark);
+        let took = asked.iter().map(|it| it.took).sum();
+        let (asked, took) = (counted(&asked), millis(took));
+        format!("; requests to Infrahub: {asked}, answered in {took}")
     }
 }
 
