@@ -129,6 +129,15 @@ impl Failure {
         self.reason == "ImmutableField"
     }
 
+    /// Whether the object may not be what was asked for, by its kind's rules or by a policy:
+    /// asking again would be refused again.
+    pub fn is_content_refused(&self) -> bool {
+        matches!(
+            self.reason,
+            "Rejected" | "ImmutableField" | "AdmissionDenied"
+        )
+    }
+
     /// The managers that hold fields which we wanted, with the fields.
     pub fn conflicting(&self) -> Vec<(String, String)> {
         let causes = self

@@ -3,7 +3,10 @@
 use kube::api::{ApiResource, DeleteParams, Preconditions, PropagationPolicy};
 use serde::Deserialize;
 use vidra_core::{
-    identity::ObjectKey, observed::Observed, owner::OwnerId, takeover::release_operations,
+    identity::ObjectKey,
+    observed::Observed,
+    owner::OwnerId,
+    takeover::{bequest_operations, release_operations},
 };
 
 use crate::{connect::Cluster, failure::Failure, read::address};
@@ -68,6 +71,20 @@ impl Cluster {
         me: &OwnerId,
     ) -> Result<(), Failure> {
         let operations = release_operations(live, me);
+        self.edit_metadata(resource, live, operations)
+            .await
+            .map(|_| ())
+    }
+
+    /// Takes our mark off an object that others keep; our fields are the heirs' from then on.
+    pub async fn bequeath(
+        &self,
+        resource: &ApiResource,
+        live: &Observed,
+        me: &OwnerId,
+        heirs: &[OwnerId],
+    ) -> Result<(), Failure> {
+        let operations = bequest_operations(live, me, heirs);
         self.edit_metadata(resource, live, operations)
             .await
             .map(|_| ())

@@ -13,8 +13,9 @@ use crate::{
 /// How one owner stands to others that want other content for the same object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rivalry {
-    /// Owners that leave the decision to us or to somebody stronger still.
-    pub weaker: Vec<String>,
+    /// Owners that leave the decision to us or to somebody stronger still. If we leave the object,
+    /// they are our heirs.
+    pub weaker: Vec<OwnerId>,
     /// Whether we leave the decision to others.
     pub yields: bool,
     /// The stronger owners as they were seen: when one of them changes its mind, its precedence
@@ -35,9 +36,9 @@ impl Rivalry {
             .partition(|other| other.is_stronger_than(mine.precedence, me));
         Self {
             weaker: weaker
-                .iter()
+                .into_iter()
                 .filter(|other| other.yields)
-                .map(|other| other.owner.name().to_owned())
+                .map(|other| other.owner)
                 .collect(),
             yields: mine.yields,
             stronger: if mine.yields { stronger } else { Vec::new() },
@@ -52,6 +53,7 @@ impl Rivalry {
     /// What people should know, if anything.
     pub fn sentence(&self) -> Option<String> {
         let names: Vec<&str> = self.stronger.iter().map(|mark| mark.owner.name()).collect();
+        let weaker: Vec<&str> = self.weaker.iter().map(OwnerId::name).collect();
         let lost = self.yields.then(|| {
             format!(
                 "other content is wanted by VidraResource {}, which decides",
@@ -61,7 +63,7 @@ impl Rivalry {
         let won = (!self.weaker.is_empty()).then(|| {
             format!(
                 "other content is wanted by VidraResource {}; ours decides",
-                self.weaker.join(", ")
+                weaker.join(", ")
             )
         });
         lost.or(won)
@@ -138,7 +140,7 @@ mod tests {
         for name in ["a", "b"] {
             put(&mut live, name, 0, true, "cc");
         }
-        assert_eq!(Rivalry::over(&live, &owner("a")).weaker, ["b"]);
+        assert_eq!(Rivalry::over(&live, &owner("a")).weaker, [owner("b")]);
         assert!(Rivalry::over(&live, &owner("b")).weaker.is_empty());
     }
 }

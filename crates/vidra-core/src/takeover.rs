@@ -1,4 +1,5 @@
-//! Taking over an object in place, and letting go of one: edits of metadata only.
+//! Taking over an object in place, leaving one to others, and letting go of one: edits of metadata
+//! only.
 //!
 //! Fields that were written by *Update* (by the Go operator, by `kubectl apply` of old, by
 //! `before-first-apply`) stay alive under that manager and could never be removed by ours. So on
@@ -47,18 +48,8 @@ impl Takeover {
 
 /// The JSON patch operations that take our marks off an object and leave all values in place.
 pub fn release_operations(live: &Observed, me: &OwnerId) -> Vec<Value> {
-    let manager = me.field_manager();
-    let mut kept: Vec<Value> = live
-        .managed_fields
-        .iter()
-        .filter(|entry| !entry.is_apply_of(&manager))
-        .map(to_json)
-        .collect();
-    if kept.is_empty() {
-        // An empty list means "leave it as it is"; one empty entry means "nobody owns anything".
-        kept.push(json!({}));
-    }
-    let mut operations = vec![replace("/metadata/managedFields", &Value::Array(kept))];
+    let kept = entries_of_others(live, me).map(to_json).collect();
+    let mut operations = vec![replace_entries(kept)];
     if live.labels.contains_key("managed-by") {
         operations.push(remove("labels", "managed-by"));
     }
@@ -68,6 +59,52 @@ pub fn release_operations(live: &Observed, me: &OwnerId) -> Vec<Value> {
         }
     }
     operations
+}
+
+/// The JSON patch operations that take our own mark off an object that others keep and leave all
+/// values in place. Our fields are the heirs' from then on: the next apply of an heir changes them
+/// to its own values, and removes what it does not want, in one write. Without heirs they are
+/// nobody's.
+pub fn bequest_operations(live: &Observed, me: &OwnerId, heirs: &[OwnerId]) -> Vec<Value> {
+    let heirs: Vec<String> = heirs.iter().map(OwnerId::field_manager).collect();
+    let estate = live.entry_of(&me.field_manager()).map(|ours| {
+        let mut estate = ours.clone();
+        FieldPath::of_fields(&["metadata", "annotations", &me.mark_key()])
+            .remove_from_tree(&mut estate.fields);
+        estate
+    });
+    let kept = entries_of_others(live, me).map(|entry| {
+        let is_heir = heirs.iter().any(|heir| entry.is_apply_of(heir));
+        let mut entry = entry.clone();
+        // Paths of another version may name other fields.
+        let same = estate
+            .iter()
+            .filter(|it| is_heir && it.api_version == entry.api_version);
+        same.for_each(|estate| merge(&mut entry.fields, &estate.fields));
+        to_json(&entry)
+    });
+    let mut operations = vec![replace_entries(kept.collect())];
+    if live.annotations.contains_key(&me.mark_key()) {
+        operations.push(remove("annotations", &me.mark_key()));
+    }
+    operations
+}
+
+fn entries_of_others<'a>(
+    live: &'a Observed,
+    me: &OwnerId,
+) -> impl Iterator<Item = &'a FieldsEntry> {
+    let manager = me.field_manager();
+    let entries = live.managed_fields.iter();
+    entries.filter(move |entry| !entry.is_apply_of(&manager))
+}
+
+fn replace_entries(mut entries: Vec<Value>) -> Value {
+    if entries.is_empty() {
+        // An empty list means "leave it as it is"; one empty entry means "nobody owns anything".
+        entries.push(json!({}));
+    }
+    replace("/metadata/managedFields", &Value::Array(entries))
 }
 
 fn move_fields(live: &Observed, manager: &str) -> Option<Value> {
@@ -287,5 +324,65 @@ mod tests {
         let entries = operation(&operations, "/metadata/managedFields").expect("kept");
         assert_eq!(entries["value"].as_array().map(Vec::len), Some(1));
         assert_eq!(operations.len(), 2);
+    }
+
+    /// An object of ours with `data.a` and `data.ours`, and of another owner with `data.a`.
+    fn shared_with(other: &OwnerId, version: &str) -> Observed {
+        let mut ours = entry(MANAGER, "Apply", "2026-11-16T02:00:00Z");
+        ours.fields = json!({
+            "f:data": {"f:a": {}, "f:ours": {}},
+            "f:metadata": {"f:annotations": {format!("f:{}", me().mark_key()): {}}},
+        });
+        let mut theirs = entry(&other.field_manager(), "Apply", "2026-11-16T02:00:01Z");
+        theirs.api_version = version.to_owned();
+        let person = entry("kubectl-edit", "Update", "2026-11-16T02:00:02Z");
+        let mut live = observed(vec![ours, theirs, person]);
+        live.annotations.insert(me().mark_key(), "x".to_owned());
+        live.labels
+            .insert("managed-by".to_owned(), "vidra".to_owned());
+        live
+    }
+
+    /// The data fields that each manager has after a bequest.
+    fn after_bequest(live: &Observed, heirs: &[OwnerId]) -> Vec<(String, Value)> {
+        let operations = bequest_operations(live, &me(), heirs);
+        assert_eq!(
+            operations.len(),
+            2,
+            "the entries and the mark: {operations:?}"
+        );
+        let mark = format!("/metadata/annotations/{}", escape(&me().mark_key()));
+        assert!(operation(&operations, &mark).is_some());
+        let entries = operation(&operations, "/metadata/managedFields").expect("entries");
+        let entries = entries["value"].as_array().expect("a list").iter();
+        entries
+            .map(|it| {
+                let marks = it["fieldsV1"].pointer("/f:metadata/f:annotations");
+                assert!(marks.is_none_or(|marks| *marks == json!({})), "{marks:?}");
+                let manager = it["manager"].as_str().unwrap_or_default();
+                (manager.to_owned(), it["fieldsV1"]["f:data"].clone())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn heirs_get_our_fields_and_nobody_else_does() {
+        let heir = OwnerId::new("0123abcd", "two");
+        let left = after_bequest(&shared_with(&heir, "v1"), std::slice::from_ref(&heir));
+        let wanted = [
+            (heir.field_manager(), json!({"f:a": {}, "f:ours": {}})),
+            ("kubectl-edit".to_owned(), json!({"f:a": {}})),
+        ];
+        assert_eq!(left, wanted);
+    }
+
+    #[test]
+    fn without_an_heir_our_fields_are_nobodys() {
+        let other = OwnerId::new("0123abcd", "two");
+        for (version, heirs) in [("v1", vec![]), ("v2", vec![other.clone()])] {
+            let left = after_bequest(&shared_with(&other, version), &heirs);
+            let wanted = [other.field_manager(), "kubectl-edit".to_owned()];
+            assert_eq!(left, wanted.map(|manager| (manager, json!({"f:a": {}}))));
+        }
     }
 }

@@ -119,7 +119,7 @@ impl Turn<'_> {
         let parted = if co_owners(&live, me).is_empty() {
             cluster.release(resource, &live, me).await
         } else {
-            cluster.withdraw(resource, &live, &self.manager).await
+            self.leave(resource, &live).await
         };
         parted.map_err(|failure| failure.cause(key))
     }

@@ -178,7 +178,7 @@ impl Turn<'_> {
                 Ok(forgotten(&format!("{why}; its values stay")))
             }
             Parting::Leave => {
-                self.cluster.withdraw(resource, live, &self.manager).await?;
+                self.leave(resource, live).await?;
                 Ok(forgotten("other VidraResources still own it"))
             }
             Parting::Delete => match self.cluster.delete(resource, live).await? {

@@ -1,7 +1,9 @@
-//! Applying an object that other owners have too: whoever has the higher precedence decides.
+//! An object that other owners have too: whoever has the higher precedence decides, and whoever
+//! leaves it does not tear out what the others go on from.
 
 use std::collections::BTreeMap;
 
+use kube::api::ApiResource;
 use vidra_cluster::{
     apply::{Application, Applied},
     failure::Failure,
@@ -14,6 +16,7 @@ use vidra_core::{
     manifest::ApplyMode,
     observed::Observed,
     ownership::{co_owners, marks},
+    rivalry::Rivalry,
 };
 
 use super::{apply::Job, turn::Turn};
@@ -81,6 +84,29 @@ impl Turn<'_> {
         };
         let remark = conflict_remark(deciding.map(String::as_str), &left, &rest);
         Ok((self.cluster.apply(settled).await?, remark))
+    }
+
+    /// Leaves an object to its other owners.
+    ///
+    /// Fields that only we wanted are withdrawn. But owners that yield to us have left out what
+    /// they want otherwise: withdrawn, that would fall back to a default or vanish until they have
+    /// noticed. So it is handed to them as it is, in the write that takes our mark off, and their
+    /// next apply turns it into what they want, whenever that is. Nobody has to wait for it.
+    pub(crate) async fn leave(
+        &self,
+        resource: &ApiResource,
+        live: &Observed,
+    ) -> Result<(), Failure> {
+        let (cluster, me) = (self.cluster, &self.owner.id);
+        let heirs = Rivalry::over(live, me).weaker;
+        if heirs.is_empty() {
+            match cluster.withdraw(resource, live, &self.manager).await {
+                // The object cannot be without our fields, so they stay.
+                Err(failure) if failure.is_content_refused() => {}
+                other => return other,
+            }
+        }
+        cluster.bequeath(resource, live, me, &heirs).await
     }
 
     /// The field managers of other owners that decide when we want other content, with names.

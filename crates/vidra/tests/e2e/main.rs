@@ -21,6 +21,7 @@ mod dangers;
 mod drift;
 mod fights;
 mod kinds;
+mod leaving;
 mod operator;
 mod ownership;
 mod prune;
