@@ -1,8 +1,9 @@
 //! Codes, headers and connections, to lists and to logins.
 
+use serde_json::json;
 use vidra_lab::standin::{Effect, StandIn};
 
-use super::{Ground, OFTEN, Row, Trouble, answer, envelope, redirect, with};
+use super::{OFTEN, Row, Trouble, answer, endure, envelope, redirect, with};
 
 const EMPTY: &str =
     r#"{"data":{"CoreArtifact":{"count":0,"edges":[]},"CoreGraphQLQuery":{"edges":[]}}}"#;
@@ -114,7 +115,7 @@ pub(super) fn statuses(elsewhere: &str) -> Vec<Row> {
         refused(
             "429 with a wait that is none",
             with(429, "", &[("retry-after", "soon")]),
-            "left alone for 5s",
+            "left alone",
         ),
         refused("500", answer(500, "Internal Server Error"), "see its log"),
         refused("500 with a good body", answer(500, EMPTY), "see its log"),
@@ -311,20 +312,18 @@ fn trap() -> (StandIn, String) {
 #[tokio::test]
 async fn no_status_but_200_is_taken_for_a_list() {
     let (trap, elsewhere) = trap();
-    let mut ground = Ground::new(OFTEN).await;
-    ground.endure(statuses(&elsewhere)).await;
+    endure(OFTEN, json!({}), |_| statuses(&elsewhere)).await;
     assert_eq!(trap.journal().len(), 0);
 }
 
 #[tokio::test]
 async fn what_breaks_on_the_way_is_told_from_what_infrahub_says() {
-    Ground::new(OFTEN).await.endure(connections()).await;
+    endure(OFTEN, json!({}), |_| connections()).await;
 }
 
 #[tokio::test]
 async fn a_login_that_goes_wrong_is_told_from_wrong_credentials() {
     let (trap, elsewhere) = trap();
-    let mut ground = Ground::new(OFTEN).await;
-    ground.endure(logins(&elsewhere)).await;
+    endure(OFTEN, json!({}), |_| logins(&elsewhere)).await;
     assert_eq!(trap.journal().len(), 0);
 }

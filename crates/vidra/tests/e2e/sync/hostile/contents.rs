@@ -1,8 +1,9 @@
 //! Content that is not what was rendered, and renderings that are no manifests.
 
+use serde_json::json;
 use vidra_lab::standin::{Effect, StandIn};
 
-use super::{Ground, OFTEN, Row, Trouble, answer, envelope, manifest, redirect, with};
+use super::{Ground, OFTEN, Row, Trouble, answer, endure, envelope, manifest, redirect, with};
 
 const ERROR: &str = "InfrahubError";
 const AWAY: &str = "InfrahubUnreachable";
@@ -233,19 +234,17 @@ pub(super) fn manifests(ground: &Ground) -> Vec<Row> {
 #[tokio::test]
 async fn content_that_is_not_what_was_rendered_is_not_delivered() {
     let trap = StandIn::start().unwrap();
-    let mut ground = Ground::new(OFTEN).await;
-    ground.endure(answers(&trap.url())).await;
+    endure(OFTEN, json!({}), |_| answers(&trap.url())).await;
     assert_eq!(trap.journal().len(), 0);
 }
 
 #[tokio::test]
 async fn a_rendering_that_is_no_manifest_is_not_delivered_and_not_fetched_again() {
-    let mut ground = Ground::new(OFTEN).await;
-    let rows = manifests(&ground);
-    let count = rows.len();
-    ground.stage.infrahub.clear_journal();
-    ground.endure(rows).await;
-    // Each once, and each good one after it once, however often the list was asked for.
-    let fetched = ground.stage.infrahub.count("GET", "/api/storage/object");
-    assert_eq!(fetched, 2 * count);
+    let grounds = endure(OFTEN, json!({}), manifests).await;
+    let count = manifests(&grounds[0]).len();
+    let fetched = grounds
+        .iter()
+        .map(|ground| ground.stage.infrahub.count("GET", "/api/storage/object"));
+    // Each once, and each good one before and after it once, however often the list was asked for.
+    assert_eq!(fetched.sum::<usize>(), 2 * grounds.len() + 2 * count);
 }

@@ -1,10 +1,13 @@
 //! Lists that are none, and lists that cannot be right.
 
 use serde_json::{Value, json};
-use vidra_lab::standin::{Effect, Rendered};
+use vidra_lab::standin::{Effect, Fault, Rendered};
 
-use super::{Ground, NEVER, OFTEN, Row, Trouble, answer, envelope, with};
-use crate::sync::ARTIFACT;
+use super::{Ground, NEVER, OFTEN, Row, Trouble, answer, endure, envelope, with};
+use crate::{
+    support::show,
+    sync::{ARTIFACT, said},
+};
 
 const EMPTY: &str = r#"{"data":{"CoreArtifact":{"count":0,"edges":[]}}}"#;
 
@@ -460,28 +463,22 @@ pub(super) fn registered(ground: &Ground) -> Vec<Row> {
 
 #[tokio::test]
 async fn no_body_that_is_no_list_is_taken_for_one() {
-    Ground::new(OFTEN).await.endure(bodies()).await;
+    endure(OFTEN, json!({}), |_| bodies()).await;
 }
 
 #[tokio::test]
 async fn no_list_that_cannot_be_right_is_believed() {
-    let mut ground = Ground::new(OFTEN).await;
-    let rows = lists(&ground);
-    ground.endure(rows).await;
+    endure(OFTEN, json!({}), lists).await;
 }
 
 #[tokio::test]
 async fn an_artifact_that_cannot_be_used_changes_nothing() {
-    let mut ground = Ground::new(OFTEN).await;
-    let rows = artifacts(&ground);
-    ground.endure(rows).await;
+    endure(OFTEN, json!({}), artifacts).await;
 }
 
 #[tokio::test]
 async fn lists_that_contradict_other_answers_are_not_believed_even_where_nothing_is_allowed() {
-    let mut ground = Ground::with(NEVER, json!({"allowEmpty": true})).await;
-    let rows = turns(&ground);
-    ground.endure(rows).await;
+    endure(NEVER, json!({"allowEmpty": true}), turns).await;
 }
 
 /// A query that selects by the name in another way than ours, so that it has to be asked.
@@ -491,13 +488,33 @@ const OWN_RULE: &str = "query ArtifactIDs($artifactname: String) { \
 
 #[tokio::test]
 async fn a_registered_query_that_goes_wrong_is_neither_believed_nor_ignored() {
-    let mut ground = Ground::new(OFTEN).await;
-    ground.stage.infrahub.query("ArtifactIDs", OWN_RULE);
+    let register = |ground: &Ground| {
+        ground.stage.infrahub.query("ArtifactIDs", OWN_RULE);
+        registered(ground)
+    };
+    endure(OFTEN, json!({}), register).await;
+}
+
+#[tokio::test]
+async fn a_registered_query_that_forgets_an_artifact_holds_what_it_would_remove() {
+    let ground = Ground::new(NEVER).await;
+    let infrahub = &ground.stage.infrahub;
+    infrahub.query("ArtifactIDs", OWN_RULE);
     ground.stage.look().await;
-    ground.stage.ready().await;
-    assert!(ground.stage.infrahub.count("POST", "/api/query") > 0);
-    let rows = registered(&ground);
-    ground.endure(rows).await;
+    let mark = ground.stage.world.plane.audit().mark().unwrap();
+    let before = ground.identities().await;
+    let one = json!({"data": {"CoreArtifact": {"edges": [{"node": {"id": ground.web.id}}]}}});
+    infrahub.fault(Fault::on("/api/query", effect(&one)));
+    let sync = ground.stage.look().await;
+    let (reason, message) = said(&sync, "PruneHeld");
+    assert_eq!(reason, "PruneHeld", "{}", show(&sync.status));
+    assert!(message.contains("still in Infrahub"), "{message}");
+    infrahub.clear_faults();
+    let sync = ground.stage.look().await;
+    assert_eq!(said(&sync, "PruneHeld").0, "", "{}", show(&sync.status));
+    let deletions = ground.deletions(mark).await;
+    assert!(deletions.is_empty(), "{}", show(&deletions));
+    assert_eq!(ground.identities().await, before);
 }
 
 #[tokio::test]
