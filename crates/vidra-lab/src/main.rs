@@ -76,7 +76,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
             Verb::Contract(options) => Ok(infrahub::run_contract(options).await?),
             Verb::Rehearsal(options) => rehearsal::run(options).await,
             Verb::Large(options) => large::run(options).await,
-            Verb::Latency(options) => latency::run(options).await,
+            Verb::Latency(options) => Box::pin(latency::run(options)).await,
         }
     })
 }
