@@ -335,7 +335,7 @@ async fn learn(rig: &Rig, course: Course) -> usize {
 
 /// Kills the operator at a write and starts it again; answers whether that write came. Status
 /// writes are merged now and then, so the last ones may not.
-async fn survive(rig: &Rig, course: Course, write: usize, fault: fn(Callback) -> Fault) -> bool {
+async fn survive(rig: &Rig, course: Course, write: usize, fault: Moment) -> bool {
     let mut run = Run::prepare(&rig.client).await;
     run.set_up(rig, course).await;
     let is_dead = Arc::new(AtomicBool::new(false));
@@ -364,7 +364,10 @@ async fn survive(rig: &Rig, course: Course, write: usize, fault: fn(Callback) ->
     is_struck
 }
 
-const FAULTS: [(&str, fn(Callback) -> Fault); 2] = [
+/// When the operator dies: what its killer is made to be.
+type Moment = fn(Callback) -> Fault;
+
+const FAULTS: [(&str, Moment); 2] = [
     ("before", |kill| Fault::Request(Effect::Call(kill))),
     ("after", Fault::Afterwards),
 ];

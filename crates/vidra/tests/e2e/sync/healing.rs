@@ -77,40 +77,55 @@ async fn a_resource_that_somebody_deletes_is_made_again_at_once() {
     value_is(stage.client(), &stage.name, "web", "one").await;
 }
 
-#[tokio::test]
-async fn whatever_somebody_edits_in_a_resource_is_put_right_at_once() {
+/// Edits one resource of a sync of its own: who edits again and again is answered more slowly.
+async fn is_put_right(edited: impl FnOnce(&Stage, &str) -> Value) {
     let stage = Stage::new().await;
     let id = stage.render("web", "one").id;
     let other = stage.render("db", "one").id;
     stage.sync(no_timer()).await;
     stage.ready().await;
-    let elsewhere = config_map(&stage.name, "web", "edited");
-    let label = |value: Value| json!({"metadata": {"labels": {ARTIFACT_ID_LABEL: value}}});
-    for patch in [
-        json!({"spec": {"manifest": elsewhere}}),
-        json!({"spec": {"manifest": "no manifest"}}),
-        json!({"spec": {"destination": {"namespace": "elsewhere"}}}),
-        json!({"spec": {"destination": {"reconcileOnEvents": false}}}),
-        label(json!("something")),
-        label(json!(other)),
-        label(Value::Null),
-        json!({"metadata": {"annotations": {ARTIFACT_CONTENT_ANNOTATION: null}}}),
-        json!({"metadata": {"annotations": {ARTIFACT_CONTENT_ANNOTATION: "a b"}}}),
-        json!({"metadata": {"ownerReferences": []}}),
-        json!({"metadata": {"ownerReferences": [], "labels": {ARTIFACT_ID_LABEL: "x"}}}),
-    ] {
-        let before = decided(&stage.resources().await[&id]);
-        edit(&stage, &id, &patch).await;
-        eventually(&format!("{patch} is put right"), || async {
-            let found = resources(stage.client()).get(&id).await.unwrap();
-            (decided(&found) == before).then_some(())
-        })
-        .await;
-    }
+    let patch = edited(&stage, &other);
+    let before = decided(&stage.resources().await[&id]);
+    edit(&stage, &id, &patch).await;
+    eventually(&format!("{patch} is put right"), || async {
+        let found = resources(stage.client()).get(&id).await.unwrap();
+        (decided(&found) == before).then_some(())
+    })
+    .await;
     stage.ready().await;
     value_is(stage.client(), &stage.name, "web", "one").await;
     assert_eq!(names(stage.client(), &stage.name).await, ["db", "web"]);
     assert_eq!(stage.resources().await.len(), 2);
+}
+
+#[tokio::test]
+async fn content_that_somebody_edits_is_put_right_at_once() {
+    is_put_right(
+        |stage, _| json!({"spec": {"manifest": config_map(&stage.name, "web", "edited")}}),
+    )
+    .await;
+    is_put_right(|_, _| json!({"spec": {"manifest": "no manifest"}})).await;
+    let mark =
+        |value: Value| json!({"metadata": {"annotations": {ARTIFACT_CONTENT_ANNOTATION: value}}});
+    is_put_right(|_, _| mark(Value::Null)).await;
+    is_put_right(|_, _| mark(json!("a b"))).await;
+}
+
+#[tokio::test]
+async fn a_destination_that_somebody_edits_is_put_right_at_once() {
+    is_put_right(|_, _| json!({"spec": {"destination": {"namespace": "elsewhere"}}})).await;
+    is_put_right(|_, _| json!({"spec": {"destination": {"reconcileOnEvents": false}}})).await;
+}
+
+#[tokio::test]
+async fn a_label_or_an_owner_that_somebody_edits_is_put_right_at_once() {
+    let label = |value: Value| json!({"metadata": {"labels": {ARTIFACT_ID_LABEL: value}}});
+    is_put_right(|_, _| label(json!("something"))).await;
+    is_put_right(|_, other| label(json!(other))).await;
+    is_put_right(|_, _| label(Value::Null)).await;
+    is_put_right(|_, _| json!({"metadata": {"ownerReferences": []}})).await;
+    let both = json!({"metadata": {"ownerReferences": [], "labels": {ARTIFACT_ID_LABEL: "x"}}});
+    is_put_right(|_, _| both).await;
 }
 
 #[tokio::test]
@@ -225,8 +240,8 @@ async fn the_status_follows_the_resources_by_events() {
     eventually("the other one is ready", || async {
         let sync = syncs(stage.client()).get(&stage.name).await.unwrap();
         let artifacts = sync.status?.artifacts;
-        let state = |id: &str| artifacts.iter().find(|it| it.id == id)?.resource_state;
-        let is_so = state(&good) == Some(State::Succeeded) && state(&bad) == Some(State::Failed);
+        let shown = |id: &str| artifacts.iter().find(|it| it.id == id)?.resource_state;
+        let is_so = shown(&good) == Some(State::Succeeded) && shown(&bad) == Some(State::Failed);
         is_so.then_some(())
     })
     .await;
@@ -446,7 +461,7 @@ async fn an_artifact_that_is_not_ready_keeps_what_is_applied_and_the_sync_says_s
     let artifact = || stage.infrahub.artifact(ARTIFACT).target("web");
     for round in 1..=3 {
         let mark = stage.mark().await;
-        let (state, _) = match round {
+        let (word, _) = match round {
             1 => ("Pending", artifact().pending()),
             2 => ("Processing", artifact().processing()),
             _ => ("Error", artifact().failed()),
@@ -457,13 +472,13 @@ async fn an_artifact_that_is_not_ready_keeps_what_is_applied_and_the_sync_says_s
         let (reason, message) = said(&sync, "Ready");
         assert_eq!(reason, "ArtifactNotReady", "{message}");
         assert!(
-            message.contains("web") && message.contains(state),
+            message.contains("web") && message.contains(word),
             "{message}"
         );
         let status = sync.status.unwrap();
         assert_eq!(status.sync_state, Some(State::Stale), "{}", show(&status));
         let shown = status.artifacts.iter().find(|it| it.id == id).unwrap();
-        assert_eq!(shown.state.as_deref(), Some(state));
+        assert_eq!(shown.state.as_deref(), Some(word));
         assert_eq!(shown.resource_state, Some(State::Succeeded));
         value_is(stage.client(), &stage.name, "db", &round.to_string()).await;
         value_is(stage.client(), &stage.name, "web", &(round - 1).to_string()).await;
