@@ -26,6 +26,9 @@ pub const ARTIFACT_ID_LABEL: &str = "vidra.infrahub.operators.com/artifact-id";
 /// Annotation on a `VidraResource`: the checksum of the artifact's content in Infrahub, and the
 /// digest of what was written, so that an edit is noticed.
 pub const ARTIFACT_CONTENT_ANNOTATION: &str = "vidra.infrahub.operators.com/artifact-content";
+/// Annotation on a `VidraResource` of an artifact that a registered query has selected although its
+/// name is another: the name that the sync asked for.
+pub const SELECTED_FOR_ANNOTATION: &str = "vidra.infrahub.operators.com/selected-for";
 /// Annotation on either kind that asks for a reconcile now; any new value is a new request.
 pub const RECONCILE_REQUESTED_AT_ANNOTATION: &str =
     "vidra.infrahub.operators.com/reconcile-requested-at";

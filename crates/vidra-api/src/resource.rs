@@ -201,6 +201,18 @@ pub enum ProtectedKind {
     PersistentVolumeClaim,
 }
 
+impl ProtectedKind {
+    /// The kind as manifests write it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Namespace => "Namespace",
+            Self::CustomResourceDefinition => "CustomResourceDefinition",
+            Self::PersistentVolume => "PersistentVolume",
+            Self::PersistentVolumeClaim => "PersistentVolumeClaim",
+        }
+    }
+}
+
 /// What Vidra knows about the objects of one manifest.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]

@@ -49,6 +49,8 @@ pub struct Judgement {
     pub delete: Vec<ObjectKey>,
     /// What is held.
     pub held: Option<Held>,
+    /// Whether somebody has released what would have been held.
+    pub is_released: bool,
 }
 
 /// A deletion that waits for somebody to release it.
@@ -62,6 +64,36 @@ pub struct Held {
     pub why: String,
 }
 
+/// Something that may be deleted, and what goes with it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Candidate {
+    /// The object.
+    pub key: ObjectKey,
+    /// How many objects go with it, itself included.
+    pub weight: usize,
+    /// Which of all objects that ever had this name it is; a release is for this one. May be empty.
+    pub mark: String,
+    /// Why it is held whatever the budget says.
+    pub held: Option<&'static str>,
+}
+
+/// How much there is, how much has gone of late, and how much may go.
+#[derive(Debug, Clone, Copy)]
+pub struct Measure<'a> {
+    /// How many objects there are, those that would go included.
+    pub total: usize,
+    /// How many have gone a short while ago: many small deletions are a large one.
+    pub recent: usize,
+    /// How much may go.
+    pub budget: &'a Budget,
+    /// The hash that somebody has released, if any.
+    pub released: Option<&'a str>,
+}
+
+/// Why protected kinds are held.
+pub const PROTECTED_KINDS: &str =
+    "Namespaces, CRDs, PersistentVolumes and PersistentVolumeClaims are not deleted unasked";
+
 /// Judges which stale objects may be deleted.
 ///
 /// `total` is how many objects the owner has, the stale ones included; `released` is the hash
@@ -72,84 +104,114 @@ pub fn judge(
     budget: &Budget,
     released: Option<&str>,
 ) -> Judgement {
-    judge_by(total, stale, budget, released, |key| {
-        is_held_kind(key, budget)
-    })
+    let measure = Measure {
+        total,
+        recent: 0,
+        budget,
+        released,
+    };
+    let candidate = |key: ObjectKey| Candidate {
+        held: is_held_kind(&key, budget).then_some(PROTECTED_KINDS),
+        weight: 1,
+        mark: String::new(),
+        key,
+    };
+    judge_candidates(&measure, stale.into_iter().map(candidate).collect())
 }
 
-/// Judges as [`judge`] does, where something else says what is held whatever the budget: what
-/// takes a Namespace along is as dear as the Namespace itself.
-pub fn judge_by(
-    total: usize,
-    mut stale: Vec<ObjectKey>,
-    budget: &Budget,
-    released: Option<&str>,
-    is_held: impl Fn(&ObjectKey) -> bool,
-) -> Judgement {
-    stale.sort();
-    let (protected, ordinary): (Vec<_>, Vec<_>) = stale.into_iter().partition(is_held);
-    let over = over_budget(total, ordinary.len(), budget);
-    let (delete, mut objects) = match over {
+/// Judges as [`judge`] does, where each candidate has a weight and may be held by itself.
+pub fn judge_candidates(measure: &Measure<'_>, mut candidates: Vec<Candidate>) -> Judgement {
+    candidates.sort();
+    let (own, ordinary): (Vec<_>, Vec<_>) =
+        candidates.into_iter().partition(|it| it.held.is_some());
+    let over = over_budget(measure, ordinary.iter().map(|it| it.weight).sum());
+    let why = reasons(over.clone(), &own);
+    let (delete, mut held) = match over {
         Some(_) => (Vec::new(), ordinary),
         None => (ordinary, Vec::new()),
     };
-    let why = reasons(over, &protected);
-    objects.extend(protected);
-    objects.sort();
-    release(delete, objects, why, released)
+    held.extend(own);
+    held.sort();
+    release(delete, held, why, measure.released)
 }
 
 fn is_held_kind(key: &ObjectKey, budget: &Budget) -> bool {
     is_protected(key) && !budget.allowed_kinds.contains(&key.kind)
 }
 
-fn over_budget(total: usize, count: usize, budget: &Budget) -> Option<String> {
-    if count > budget.max_count {
+fn over_budget(measure: &Measure<'_>, count: usize) -> Option<String> {
+    let Measure { recent, budget, .. } = *measure;
+    if count == 0 {
+        return None;
+    }
+    let (total, gone) = (measure.total + recent, count + recent);
+    let before = match recent {
+        0 => String::new(),
+        recent => format!(" ({recent} of them have gone already)"),
+    };
+    if gone > budget.max_count {
+        let limit = budget.max_count;
         return Some(format!(
-            "{count} objects would go, at most {} may",
-            budget.max_count
+            "{gone} objects would go{before}, at most {limit} may"
         ));
     }
     let share_counts = total > budget.exempt_up_to;
-    if share_counts && count * 100 > total * usize::from(budget.max_percent) {
+    if share_counts && gone * 100 > total * usize::from(budget.max_percent) {
         let limit = budget.max_percent;
         return Some(format!(
-            "{count} of {total} objects would go, at most {limit} % may"
+            "{gone} of {total} objects would go{before}, at most {limit} % may"
         ));
     }
     None
 }
 
-fn reasons(over: Option<String>, protected: &[ObjectKey]) -> String {
-    let kinds = (!protected.is_empty()).then(|| {
-        "Namespaces, CRDs, PersistentVolumes and PersistentVolumeClaims are not deleted unasked"
-            .to_owned()
-    });
-    over.into_iter().chain(kinds).collect::<Vec<_>>().join("; ")
+fn reasons(over: Option<String>, held: &[Candidate]) -> String {
+    let mut reasons: Vec<String> = over.into_iter().collect();
+    for reason in held.iter().filter_map(|candidate| candidate.held) {
+        if !reasons.iter().any(|known| known == reason) {
+            reasons.push(reason.to_owned());
+        }
+    }
+    reasons.join("; ")
 }
 
 fn release(
-    mut delete: Vec<ObjectKey>,
-    objects: Vec<ObjectKey>,
+    delete: Vec<Candidate>,
+    held: Vec<Candidate>,
     why: String,
     released: Option<&str>,
 ) -> Judgement {
-    if objects.is_empty() {
-        return Judgement { delete, held: None };
+    let keys = |all: Vec<Candidate>| all.into_iter().map(|it| it.key).collect::<Vec<_>>();
+    let mut delete = keys(delete);
+    if held.is_empty() {
+        return Judgement {
+            delete,
+            ..Judgement::default()
+        };
     }
-    let hash = hash_of(&objects);
+    let hash = hash_of(&held);
+    let objects = keys(held);
     if released == Some(hash.as_str()) {
         delete.extend(objects);
-        return Judgement { delete, held: None };
+        return Judgement {
+            delete,
+            held: None,
+            is_released: true,
+        };
     }
     Judgement {
         delete,
         held: Some(Held { objects, hash, why }),
+        is_released: false,
     }
 }
 
-fn hash_of(objects: &[ObjectKey]) -> String {
-    let text: Vec<String> = objects.iter().map(ObjectKey::path).collect();
+fn hash_of(held: &[Candidate]) -> String {
+    let line = |it: &Candidate| match it.mark.as_str() {
+        "" => it.key.path(),
+        mark => format!("{} {mark}", it.key.path()),
+    };
+    let text: Vec<String> = held.iter().map(line).collect();
     digest(&text.join("\n"))[..12].to_owned()
 }
 
@@ -247,6 +309,89 @@ mod tests {
             judge(40, config_maps(30), &budget, Some(&other))
                 .delete
                 .is_empty()
+        );
+    }
+
+    fn candidate(name: &str, weight: usize) -> Candidate {
+        Candidate {
+            key: ObjectKey::new("g", "VidraResource", None, name),
+            weight,
+            mark: format!("uid of {name}"),
+            held: None,
+        }
+    }
+
+    fn measure(total: usize, recent: usize, budget: &Budget) -> Measure<'_> {
+        Measure {
+            total,
+            recent,
+            budget,
+            released: None,
+        }
+    }
+
+    #[test]
+    fn what_goes_along_counts_and_not_only_what_is_named() {
+        let budget = Budget::default();
+        let of = |weight| judge_candidates(&measure(100, 0, &budget), vec![candidate("a", weight)]);
+        assert_eq!(of(25).held, None);
+        assert!(
+            of(26)
+                .held
+                .is_some_and(|held| held.why.contains("26 objects"))
+        );
+    }
+
+    #[test]
+    fn many_small_deletions_are_a_large_one() {
+        let budget = Budget::default();
+        let after =
+            |recent| judge_candidates(&measure(100, recent, &budget), vec![candidate("a", 1)]);
+        assert_eq!(after(24).held, None);
+        assert!(after(25).held.is_some());
+        let few = judge_candidates(&measure(5, 4, &budget), vec![candidate("a", 1)]);
+        assert!(few.held.is_some(), "5 of 9 within a short while");
+    }
+
+    #[test]
+    fn a_release_is_for_these_very_objects_and_not_for_others_of_their_names() {
+        let budget = Budget::default();
+        let held = |mark: &str| {
+            let again = Candidate {
+                mark: mark.to_owned(),
+                ..candidate("a", 30)
+            };
+            let held = judge_candidates(&measure(100, 0, &budget), vec![again]).held;
+            held.expect("held").hash
+        };
+        assert_ne!(held("one"), held("two"));
+        let released = Measure {
+            released: Some(&held("one")),
+            ..measure(100, 0, &budget)
+        };
+        let once = Candidate {
+            mark: "one".to_owned(),
+            ..candidate("a", 30)
+        };
+        assert!(judge_candidates(&released, vec![once]).is_released);
+        assert!(
+            judge_candidates(&released, vec![candidate("a", 30)])
+                .held
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn every_reason_to_hold_is_told_once() {
+        let budget = Budget::default();
+        let held = |name| Candidate {
+            held: Some("it is dear"),
+            ..candidate(name, 1)
+        };
+        let judged = judge_candidates(&measure(10, 0, &budget), vec![held("a"), held("b")]);
+        assert_eq!(
+            judged.held.map(|held| held.why).as_deref(),
+            Some("it is dear")
         );
     }
 

@@ -121,7 +121,7 @@ impl Session {
         if names.is_empty() {
             return Ok(listing(names, Vec::new()));
         }
-        let verdict = query.and_then(|query| self.verdict(query, view.branch));
+        let verdict = query.and_then(|query| self.verdict(query, view));
         let probed = query.filter(|_| verdict.is_none());
         if verdict != Some(Verdict::Ask) {
             match self.by_names(view, names, probed).await {
@@ -197,7 +197,7 @@ impl Session {
             if let Some(query) = query.take()
                 && selects_otherwise(page.queries)?
             {
-                self.remember(query, view.branch, Verdict::Ask);
+                self.remember(query, view, Verdict::Ask);
                 return Ok(Answer::Elsewhere);
             }
             if reading.add(page.artifacts, request)? {

@@ -31,30 +31,38 @@ pub(crate) enum Verdict {
     Ignore,
 }
 
-/// Verdicts by query and branch.
+/// Query, branch and date: a stored query is data, and may be another one there and then.
+type Key = (String, String, Option<String>);
+
+fn key(query: &str, view: &View<'_>) -> Key {
+    let at = view.at.map(ToString::to_string);
+    (query.to_owned(), view.branch.to_owned(), at)
+}
+
+/// Verdicts on queries.
 #[derive(Default)]
-pub(crate) struct Memory(HashMap<(String, String), (Verdict, Instant)>);
+pub(crate) struct Memory(HashMap<Key, (Verdict, Instant)>);
 
 /// Ids by the name they were asked for.
 type Ids = BTreeMap<String, BTreeSet<String>>;
 
 impl Session {
-    pub(crate) fn verdict(&self, query: &str, branch: &str) -> Option<Verdict> {
+    pub(crate) fn verdict(&self, query: &str, view: &View<'_>) -> Option<Verdict> {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         memory.0.retain(|_, (_, since)| since.elapsed() < VALIDITY);
-        let key = (query.to_owned(), branch.to_owned());
+        let key = key(query, view);
         memory.0.get(&key).map(|(verdict, _)| *verdict)
     }
 
-    pub(crate) fn remember(&self, query: &str, branch: &str, verdict: Verdict) {
+    pub(crate) fn remember(&self, query: &str, view: &View<'_>, verdict: Verdict) {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (query.to_owned(), branch.to_owned());
+        let key = key(query, view);
         memory.0.insert(key, (verdict, Instant::now()));
     }
 
-    fn forget(&self, query: &str, branch: &str) {
+    fn forget(&self, query: &str, view: &View<'_>) {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.0.remove(&(query.to_owned(), branch.to_owned()));
+        memory.0.remove(&key(query, view));
     }
 
     /// The artifacts that a registered query selects for each name; `None` if there is no such
@@ -68,11 +76,11 @@ impl Session {
         let selected = match self.selected(view, names, query).await {
             Ok(Some(selected)) => selected,
             Ok(None) => {
-                self.remember(query, view.branch, Verdict::Ignore);
+                self.remember(query, view, Verdict::Ignore);
                 return Ok(None);
             }
             Err(Error::QueryNotFound { .. }) => {
-                self.forget(query, view.branch);
+                self.forget(query, view);
                 return Ok(None);
             }
             Err(error) => return Err(error),

@@ -14,11 +14,16 @@ use std::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
 use vidra_api::{InfrahubSync, VidraResource, names::GROUP};
+use vidra_core::manifest::digest;
 
 use crate::{
     latch::Latch,
+    lock,
     queue::{Queue, Work},
 };
+
+/// The digest of a manifest, and of which: uid and generation.
+type Digested = (Option<String>, Option<i64>, String);
 
 /// All resources by name.
 pub(crate) struct Known {
@@ -27,6 +32,8 @@ pub(crate) struct Known {
     syncs: Arc<Queue>,
     /// How far the watch has come: the newest version that it has shown, ends included.
     progress: AtomicU64,
+    /// Digests of manifests, by name.
+    digests: Mutex<HashMap<String, Digested>>,
     /// Open once all of them were listed: before that, absence means nothing.
     pub(crate) listed: Latch,
 }
@@ -38,6 +45,7 @@ impl Known {
             resources: Mutex::default(),
             syncs,
             progress: AtomicU64::new(0),
+            digests: Mutex::default(),
             listed: Latch::default(),
         }
     }
@@ -57,6 +65,7 @@ impl Known {
     /// Forgets a resource that is gone.
     pub(crate) fn remove(&self, name: &str) {
         let known = self.lock().remove(name);
+        lock(&self.digests).remove(name);
         if let Some(known) = known {
             self.tell_syncs(&known);
         }
@@ -102,6 +111,23 @@ impl Known {
             .collect();
         owned.sort_by_key(|resource| resource.name_any());
         owned
+    }
+
+    /// The digest of the manifest in a resource, computed once per generation.
+    pub(crate) fn digest_of(&self, resource: &VidraResource) -> Option<String> {
+        let text = resource.spec.manifest.as_deref()?;
+        let version = (resource.uid(), resource.metadata.generation);
+        let name = resource.name_any();
+        let known = lock(&self.digests).get(&name).cloned();
+        if let Some((uid, generation, digest)) = known
+            && (uid, generation) == version
+        {
+            return Some(digest);
+        }
+        let fresh = digest(text);
+        let entry = (version.0, version.1, fresh.clone());
+        lock(&self.digests).insert(name, entry);
+        Some(fresh)
     }
 
     fn tell_syncs(&self, resource: &VidraResource) {

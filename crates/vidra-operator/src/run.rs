@@ -28,8 +28,9 @@ use crate::{
 /// Sightings that wait to be looked at. Looking takes microseconds, so a full channel means that
 /// the process is busy, and then the watches may well wait.
 const SIGHTINGS: usize = 1_024;
-/// Syncs that are worked on at once. They mostly wait; what is bounded is the downloads.
-const SYNC_WORKERS: usize = 16;
+/// Syncs that are worked on at once. They mostly wait, for an Infrahub that may be slow; others
+/// should not wait for that. What costs something is bounded where it is done.
+const SYNC_WORKERS: usize = 128;
 /// How long a turn that is under way may take after the operator was told to end.
 const GRACE: Duration = Duration::from_secs(10);
 

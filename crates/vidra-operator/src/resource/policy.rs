@@ -47,7 +47,7 @@ impl Policy {
                     .prune
                     .allow_kinds
                     .iter()
-                    .map(|kind| format!("{kind:?}"))
+                    .map(|kind| kind.as_str().to_owned())
                     .collect(),
                 ..settings.budget.clone()
             },

@@ -40,6 +40,13 @@ impl Turn<'_> {
         }
         self.put_resources(state, &mut next);
         let standing = self.standing(state);
+        match self.contention(state) {
+            None => unsay(&mut next.conditions, "Contended"),
+            Some(message) => {
+                let saying = Saying::new(true, "Contended", message);
+                self.say(&mut next, "Contended", saying);
+            }
+        }
         next.observed_generation = self.sync.metadata.generation;
         if let Some(handled) = &state.handled {
             next.last_handled_reconcile_at = Some(handled.clone());

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio::sync::OwnedSemaphorePermit;
 use vidra_api::ManifestReference;
 use vidra_cluster::store::Lease;
 use vidra_core::manifest::{Limits, contains_secret, digest, parse};
@@ -33,6 +34,8 @@ pub(crate) struct Content {
     pub(crate) place: Place,
     /// The annotation that tells it from other content.
     pub(crate) mark: String,
+    /// Held until it is written, for what it prevents.
+    _hand: Option<OwnedSemaphorePermit>,
 }
 
 impl Controller {
@@ -44,15 +47,22 @@ impl Controller {
         checksum: &str,
     ) -> Result<Content, SyncError> {
         let text = session.content(storage_id, checksum).await?;
+        // The semaphore is never closed; if it were, the limit would be gone, not the content.
+        let hand = self.hands.clone().acquire_owned().await.ok();
         let checked = text.clone();
         // Reading a large manifest takes a while, and others should not wait for it.
         let check = tokio::task::spawn_blocking(move || on_large_stack(|| check(&checked)));
-        let has_secrets = check.await.unwrap_or(Err(SyncError::NoObjects))?;
+        let has_secrets = match check.await {
+            Ok(checked) => checked?,
+            // It is never cancelled, so it can only have panicked.
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        };
         let mark = |digest: &str| content_mark(checksum, digest);
         if !has_secrets && text.len() <= LARGEST_INLINE {
             return Ok(Content {
                 mark: mark(&digest(&text)),
                 place: Place::Inline(text),
+                _hand: hand,
             });
         }
         let stored = self.store.put(&text).await.map_err(Arc::new)?;
@@ -63,6 +73,7 @@ impl Controller {
                 reference,
                 _lease: stored.lease,
             },
+            _hand: hand,
         })
     }
 }

@@ -8,12 +8,14 @@ use std::{
 
 use tokio::time::Instant;
 use vidra_api::{InfrahubSyncStatus, VidraResource};
-use vidra_core::{change::Cause, class::Class, delivery::is_usable_id};
+use vidra_core::{change::Cause, class::Class, delivery::is_usable_id, fight::Fight};
 use vidra_infrahub::{Artifact, Trust, trust};
 
 use super::{failure::SyncError, outcome::Outcome};
 use crate::{known::Known, lock};
 
+/// Removals within this time count as one: a thousand small ones are a large one.
+const LATELY: Duration = Duration::from_hours(1);
 /// How far behind the watch may be.
 const LONGEST_DELAY: Duration = Duration::from_secs(5);
 
@@ -28,6 +30,8 @@ pub(crate) struct State {
     pub(crate) outcome: Option<Outcome>,
     /// Why the last sync could not be done.
     pub(crate) error: Option<Cause>,
+    /// Whether somebody takes resources away again and again.
+    pub(crate) fight: Fight,
     /// The request that was handled last.
     pub(crate) handled: Option<String>,
     /// When the status was last written.
@@ -36,6 +40,8 @@ pub(crate) struct State {
     pub(crate) unwritten: u32,
     /// Failures in a row that are this sync's own.
     pub(crate) failures: u32,
+    /// How many objects went with resources that were removed, and when.
+    removals: Vec<(Instant, usize)>,
     /// Resources that were written a moment ago.
     pub(crate) written: Vec<Written>,
     /// Content that cannot be delivered, by artifact: its checksum and why.
@@ -50,6 +56,19 @@ impl State {
             status,
             ..Self::default()
         }
+    }
+
+    /// Notes that so many objects went.
+    pub(crate) fn note_removal(&mut self, count: usize) {
+        self.removals.retain(|(at, _)| at.elapsed() < LATELY);
+        self.removals.push((Instant::now(), count));
+    }
+
+    /// How many objects went of late.
+    pub(crate) fn removed_of_late(&self) -> usize {
+        let removals = self.removals.iter();
+        let lately = removals.filter(|(at, _)| at.elapsed() < LATELY);
+        lately.map(|(_, count)| count).sum()
     }
 
     /// Why content cannot be delivered, if it is still the same.

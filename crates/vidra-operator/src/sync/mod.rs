@@ -23,6 +23,7 @@ mod reconcile;
 mod remove;
 mod report;
 mod resource;
+mod restore;
 mod secrets;
 mod source;
 mod turn;
@@ -37,23 +38,18 @@ use std::{
 };
 
 use futures::FutureExt;
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 use vidra_api::{GoDuration, InfrahubSync};
 use vidra_cluster::{connect::Cluster, store::Store};
-use vidra_core::{
-    schedule::jittered,
-    trigger::{Trigger, TriggerSet},
-};
+use vidra_core::{schedule::jittered, trigger::Trigger};
 use vidra_infrahub::{Policy, Sessions};
 
 use self::{
     hints::Hints,
     memory::{Memory, State},
-    outcome::Delivered,
     poll::Polls,
-    resource::own,
     secrets::KnownSecrets,
     turn::Turn,
 };
@@ -71,6 +67,8 @@ use crate::{
 /// How long the first turn waits for the Secrets in Vidra's namespace to be listed.
 const LONGEST_LIST: Duration = Duration::from_secs(10);
 
+/// Contents that are checked, stored and written at once.
+const HANDS: usize = 16;
 /// A sync that wants to ask more often asks this often.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -90,6 +88,8 @@ pub(crate) struct Controller {
     polls: Polls,
     pub(crate) hints: Hints,
     memory: Memory,
+    /// Contents that are checked, stored and written at once: each may be large.
+    hands: Arc<Semaphore>,
     /// Open once the syncs were listed.
     listed: Latch,
     started: Instant,
@@ -113,6 +113,7 @@ impl Controller {
             polls: Polls::default(),
             hints: Hints::default(),
             memory: Memory::default(),
+            hands: Arc::new(Semaphore::new(HANDS)),
             listed: Latch::default(),
             started: Instant::now(),
             chance: RandomState::new(),
@@ -169,11 +170,10 @@ impl Controller {
             self.queue.forget(name);
             return turn.report_suspended(&mut state).await;
         }
-        let triggers = turn.triggers(&state, work.triggers);
+        let (triggers, asked_at) = turn.occasion(&mut state, work);
         if triggers.is_empty() {
             return turn.report_standing(&mut state).await;
         }
-        let asked_at = work.asked_at.unwrap_or_else(Instant::now);
         let result = turn.reconcile(&mut state, asked_at).await;
         turn.report(&mut state, result, triggers).await;
     }
@@ -211,6 +211,11 @@ impl Controller {
     /// Counts a webhook.
     pub(crate) fn count_webhook(&self, asked: &Asked) {
         self.metrics.webhooks.get_or_create(asked).inc();
+    }
+
+    /// How long this process has been running.
+    fn age(&self) -> Duration {
+        self.started.elapsed()
     }
 
     fn chance(&self, name: &str) -> u64 {
@@ -251,30 +256,5 @@ impl Turn<'_> {
         }
         let status = self.sync.status.clone().unwrap_or_default();
         *state = State::of(self.uid(), status);
-    }
-
-    /// Why Infrahub is asked in this turn: also when a resource is not what was delivered, or when
-    /// what waited for the resources can go on.
-    fn triggers(&self, state: &State, triggers: TriggerSet) -> TriggerSet {
-        let Some(outcome) = &state.outcome else {
-            return triggers;
-        };
-        let is_lost = |delivered: &Delivered| {
-            let Some(name) = &delivered.resource else {
-                return false;
-            };
-            let Some(resource) = self.newest(state, name) else {
-                return true;
-            };
-            let own = own(self.sync, &resource, &delivered.artifact.id);
-            !own.is_ending && (!own.is_current || own.checksum != delivered.checksum)
-        };
-        let has_lost = outcome.delivered.iter().any(is_lost);
-        let can_go_on = !outcome.waiting.is_empty() && self.is_settled(state, outcome);
-        let mut all = triggers;
-        if has_lost || can_go_on {
-            all.merge(TriggerSet::of(Trigger::Event));
-        }
-        all
     }
 }

@@ -150,8 +150,12 @@ impl Turn<'_> {
         let mut artifact_by_name = BTreeMap::new();
         for artifact in artifacts {
             let second = vidra_core::delivery::second_name(&artifact.id, &self.name);
-            for name in [artifact.id.clone(), second] {
-                own_ones.extend(known.get(&name).filter(|resource| is_free(resource)));
+            let names = [artifact.id.clone(), second];
+            // One resource is enough: what is free stays free if there is one already.
+            let has_one = own_ones.iter().any(|it| names.contains(&it.name_any()));
+            for name in names {
+                let free = known.get(&name).filter(|it| !has_one && is_free(it));
+                own_ones.extend(free);
                 artifact_by_name.insert(name, &artifact.id);
             }
         }
@@ -164,10 +168,8 @@ impl Turn<'_> {
                 let name = resource.name_any();
                 let artifact = artifact_by_name.get(&name).map(|id| (*id).clone());
                 let artifact = artifact.unwrap_or_else(|| artifact_of(&resource));
-                (
-                    name,
-                    (resource.clone(), own(self.sync, &resource, &artifact)),
-                )
+                let own = own(self.sync, &resource, &artifact, known.digest_of(&resource));
+                (name, (resource, own))
             })
             .collect()
     }
@@ -225,12 +227,12 @@ impl Turn<'_> {
         match (assignment.step, &assignment.resource, known) {
             (Step::Create, Some(name), _) => {
                 let content = fetch().await?;
-                self.create(name, &artifact.id, &content).await.map(Some)
+                self.create(name, artifact, &content).await.map(Some)
             }
             (Step::Update, _, Some((resource, own))) => {
                 let is_same = own.checksum.as_ref() == Some(&checksum);
                 let content = if is_same { None } else { Some(fetch().await?) };
-                let updated = self.update(resource, &artifact.id, content.as_ref());
+                let updated = self.update(resource, artifact, content.as_ref());
                 updated.await.map(Some)
             }
             _ => Ok(None),

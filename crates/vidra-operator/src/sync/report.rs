@@ -52,8 +52,15 @@ impl Turn<'_> {
             }
             Err(ended) => {
                 state.error = Some(ended.error.cause());
-                let own_retry = || self.next_try(state, std::slice::from_ref(&ended.error.cause()));
-                ended.retry_at.or_else(own_retry)
+                // A name that means nothing is asked about by the timer; each asks for itself.
+                let is_patient = matches!(ended.error.reason(), "ArtifactUnknown" | "NoArtifacts");
+                let cause = ended.error.cause();
+                let causes = if is_patient {
+                    &[][..]
+                } else {
+                    std::slice::from_ref(&cause)
+                };
+                ended.retry_at.or_else(|| self.next_try(state, causes))
             }
         };
         // What was asked for while nobody ran is done by the start.

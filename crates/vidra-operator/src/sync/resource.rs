@@ -3,22 +3,32 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Resource, ResourceExt};
 use vidra_api::{
-    InfrahubSync, State, VidraResource,
-    names::{ARTIFACT_CONTENT_ANNOTATION, ARTIFACT_ID_LABEL},
+    DeletionPolicy, InfrahubSync, ManagedResource, State, VidraResource,
+    names::{ARTIFACT_CONTENT_ANNOTATION, ARTIFACT_ID_LABEL, SELECTED_FOR_ANNOTATION},
 };
-use vidra_core::{delivery::Own, guard::is_protected, identity::ObjectKey, manifest::digest};
+use vidra_core::{
+    delivery::Own,
+    guard::{PROTECTED_KINDS, is_protected},
+    identity::ObjectKey,
+};
 
 use crate::known::sync_owners;
 
 /// How the digest of stored content begins.
 const SHA256: &str = "sha256:";
 
-/// What a sync has to know of one of its resources, which is the one of an artifact.
-pub(crate) fn own(sync: &InfrahubSync, resource: &VidraResource, artifact: &str) -> Own {
+/// What a sync has to know of one of its resources, which is the one of an artifact. The digest is
+/// that of the manifest in it.
+pub(crate) fn own(
+    sync: &InfrahubSync,
+    resource: &VidraResource,
+    artifact: &str,
+    digest: Option<String>,
+) -> Own {
     let label = resource.labels().get(ARTIFACT_ID_LABEL);
     Own {
         name: resource.name_any(),
-        checksum: content_of(resource),
+        checksum: content_of(resource, digest),
         is_current: is_owned(sync, resource)
             && label.is_some_and(|label| label == artifact)
             && resource.spec.destination == sync.spec.destination,
@@ -52,15 +62,16 @@ pub(crate) fn content_mark(checksum: &str, digest: &str) -> String {
 }
 
 /// The checksum of what a resource carries, if that is what was written and can be read.
-fn content_of(resource: &VidraResource) -> Option<String> {
+fn content_of(resource: &VidraResource, digest: Option<String>) -> Option<String> {
     let mark = resource.annotations().get(ARTIFACT_CONTENT_ANNOTATION)?;
     let (checksum, written) = mark.split_once(' ')?;
     let carried = match (&resource.spec.manifest, &resource.spec.manifest_from) {
-        (Some(text), None) => digest(text),
+        (Some(_), None) => digest?,
         (None, Some(reference)) => reference.digest.trim_start_matches(SHA256).to_owned(),
         _ => return None,
     };
     let is_lost = ready(resource).is_some_and(|it| it.reason == "ContentMissing");
+    let is_lost = is_lost && is_observed(resource);
     (carried == written && !is_lost).then(|| checksum.to_owned())
 }
 
@@ -106,35 +117,52 @@ pub(crate) fn complaint(resource: &VidraResource) -> Option<String> {
     (ready.status != "True").then(|| format!("{}: {}", ready.reason, ready.message))
 }
 
-/// Whether removing a resource takes along what is never deleted unasked, or may do so.
-pub(crate) fn holds_protected(resource: &VidraResource) -> bool {
-    let Some(status) = &resource.status else {
-        return false;
-    };
-    let allowed: Vec<String> = resource
-        .spec
-        .prune
-        .allow_kinds
-        .iter()
-        .map(|kind| format!("{kind:?}"))
-        .collect();
-    let is_dear = |group: &str, kind: &str| {
-        let key = ObjectKey::new(group, kind, None, "any");
-        is_protected(&key) && !allowed.iter().any(|allowed| allowed == kind)
-    };
+/// Why a resource is not removed unasked, whatever the budget says.
+pub(crate) fn is_dear(resource: &VidraResource) -> Option<&'static str> {
+    let status = resource.status.as_ref()?;
+    if keeps_objects(resource) {
+        return None;
+    }
     let listed = &status.managed_resources;
-    let known = status.inventory.as_ref().map_or(0, |it| it.entries.len());
-    let is_spilled = status
-        .inventory
+    if listed.iter().any(|object| is_held_kind(resource, object)) {
+        return Some(PROTECTED_KINDS);
+    }
+    let inventory = status.inventory.as_ref();
+    let is_stored = inventory.is_some_and(|it| it.stored_in.is_some());
+    let known = inventory.map_or(0, |it| it.entries.len());
+    (is_stored || known > listed.len())
+        .then_some("a VidraResource has more objects than its status shows")
+}
+
+fn is_held_kind(resource: &VidraResource, object: &ManagedResource) -> bool {
+    let group = object.api_version.split_once('/').map_or("", |(it, _)| it);
+    let mut allowed = resource.spec.prune.allow_kinds.iter();
+    is_protected(&ObjectKey::new(group, &object.kind, None, &object.name))
+        && !allowed.any(|kind| kind.as_str() == object.kind)
+}
+
+fn keeps_objects(resource: &VidraResource) -> bool {
+    resource.spec.deletion_policy == DeletionPolicy::Orphan
+}
+
+/// How many objects go with a resource, itself included where it has none.
+pub(crate) fn weight_of(resource: &VidraResource) -> usize {
+    let status = resource
+        .status
         .as_ref()
-        .is_some_and(|it| it.stored_in.is_some());
-    let is_complete = !is_spilled && known <= listed.len();
-    let keeps_objects = resource.spec.deletion_policy == vidra_api::DeletionPolicy::Orphan;
-    let has_dear = listed.iter().any(|object| {
-        let group = object.api_version.split_once('/').map_or("", |(it, _)| it);
-        is_dear(group, &object.kind)
-    });
-    !keeps_objects && (has_dear || !is_complete)
+        .filter(|_| !keeps_objects(resource));
+    let listed = status.map_or(0, |it| it.managed_resources.len());
+    let desired = status.and_then(|it| it.counts).map_or(0, |it| it.desired);
+    listed
+        .max(usize::try_from(desired).unwrap_or_default())
+        .max(1)
+}
+
+/// The artifact's name that the sync asked for, where a registered query has selected an artifact
+/// of another name.
+pub(crate) fn selected_for(resource: &VidraResource) -> Option<&str> {
+    let annotations = resource.annotations();
+    annotations.get(SELECTED_FOR_ANNOTATION).map(String::as_str)
 }
 
 /// How a resource is called among objects.
@@ -146,6 +174,7 @@ pub(crate) fn key_of(name: &str) -> ObjectKey {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use vidra_core::manifest::digest;
 
     use super::*;
 
@@ -169,6 +198,12 @@ mod tests {
         }
     }
 
+    /// What the sync sees that a resource carries.
+    fn carried(resource: &VidraResource) -> Option<String> {
+        let digest = resource.spec.manifest.as_deref().map(digest);
+        own(&sync(), resource, "a", digest).checksum
+    }
+
     fn sync() -> InfrahubSync {
         let mut sync = InfrahubSync::new("s", vidra_api::InfrahubSyncSpec::default());
         sync.metadata.uid = Some("u".to_owned());
@@ -183,10 +218,10 @@ mod tests {
     #[test]
     fn an_edited_manifest_is_not_what_was_written() {
         let written = resource(marked(&digest("x")));
-        assert_eq!(own(&sync(), &written, "a").checksum.as_deref(), Some("md5"));
+        assert_eq!(carried(&written).as_deref(), Some("md5"));
         let edited = resource(marked(&digest("before")));
-        assert_eq!(own(&sync(), &edited, "a").checksum, None);
-        assert_eq!(own(&sync(), &resource(json!({})), "a").checksum, None);
+        assert_eq!(carried(&edited), None);
+        assert_eq!(carried(&resource(json!({}))), None);
     }
 
     #[test]
@@ -195,18 +230,13 @@ mod tests {
             "metadata": {"annotations": {ARTIFACT_CONTENT_ANNOTATION: content_mark("md5", "sha256:ab")}},
             "spec": {"manifest": null, "manifestFrom": {"digest": "sha256:ab", "chunks": 1}},
         });
-        assert_eq!(
-            own(&sync(), &resource(stored.clone()), "a")
-                .checksum
-                .as_deref(),
-            Some("md5")
-        );
+        assert_eq!(carried(&resource(stored.clone())).as_deref(), Some("md5"));
         let mut lost = stored;
         lost["status"] = json!({"conditions": [{
             "type": "Ready", "status": "False", "reason": "ContentMissing", "message": "",
             "lastTransitionTime": "2025-01-01T00:00:00Z",
         }]});
-        assert_eq!(own(&sync(), &resource(lost), "a").checksum, None);
+        assert_eq!(carried(&resource(lost)), None);
     }
 
     #[test]
@@ -227,18 +257,16 @@ mod tests {
     fn a_resource_with_a_namespace_or_with_more_than_it_shows_is_dear() {
         let with = |status: serde_json::Value| resource(json!({"status": status}));
         let object = |kind: &str| json!({"kind": kind, "apiVersion": "v1", "name": "n"});
-        assert!(holds_protected(&with(
-            json!({"managedResources": [object("Namespace")]})
-        )));
-        assert!(!holds_protected(&with(
-            json!({"managedResources": [object("ConfigMap")]})
-        )));
+        let namespace = with(json!({"managedResources": [object("Namespace")]}));
+        assert_eq!(is_dear(&namespace), Some(PROTECTED_KINDS));
+        let plain = with(json!({"managedResources": [object("ConfigMap")]}));
+        assert_eq!(is_dear(&plain), None);
         let spilled = json!({"inventory": {"storedIn": {"name": "x", "chunks": 1}}});
-        assert!(holds_protected(&with(spilled)));
+        assert!(is_dear(&with(spilled)).is_some());
         let hidden = json!({"inventory": {"entries": ["a", "b"]}, "managedResources": [object("ConfigMap")]});
-        assert!(holds_protected(&with(hidden)));
-        let mut allowed = with(json!({"managedResources": [object("Namespace")]}));
+        assert!(is_dear(&with(hidden)).is_some());
+        let mut allowed = namespace;
         allowed.spec.prune.allow_kinds = vec![vidra_api::ProtectedKind::Namespace];
-        assert!(!holds_protected(&allowed));
+        assert_eq!(is_dear(&allowed), None);
     }
 }

@@ -5,8 +5,10 @@ use kube::{Resource, ResourceExt, core::ObjectMeta};
 use serde_json::{Value, json};
 use vidra_api::{
     Destination, VidraResource, VidraResourceSpec,
-    names::{API_VERSION, ARTIFACT_CONTENT_ANNOTATION, ARTIFACT_ID_LABEL},
+    names::{API_VERSION, ARTIFACT_CONTENT_ANNOTATION, ARTIFACT_ID_LABEL, SELECTED_FOR_ANNOTATION},
 };
+use vidra_cluster::failure::Failure;
+use vidra_infrahub::Artifact;
 
 use super::{
     failure::SyncError,
@@ -26,7 +28,7 @@ impl Turn<'_> {
     pub(crate) async fn create(
         &self,
         name: &str,
-        artifact: &str,
+        artifact: &Artifact,
         content: &Content,
     ) -> Result<VidraResource, SyncError> {
         let (manifest, manifest_from) = match &content.place {
@@ -43,10 +45,12 @@ impl Turn<'_> {
                 ..VidraResourceSpec::default()
             },
         );
-        let marks = [(ARTIFACT_CONTENT_ANNOTATION.to_owned(), content.mark.clone())];
+        let mark = (ARTIFACT_CONTENT_ANNOTATION.to_owned(), content.mark.clone());
+        let selected = self.selected_for(artifact);
+        let selected = selected.map(|name| (SELECTED_FOR_ANNOTATION.to_owned(), name.to_owned()));
         resource.metadata = ObjectMeta {
-            labels: Some([(ARTIFACT_ID_LABEL.to_owned(), artifact.to_owned())].into()),
-            annotations: Some(marks.into()),
+            labels: Some([(ARTIFACT_ID_LABEL.to_owned(), artifact.id.clone())].into()),
+            annotations: Some([mark].into_iter().chain(selected).collect()),
             owner_references: Some(vec![self.owner_reference()]),
             ..resource.metadata
         };
@@ -58,19 +62,26 @@ impl Turn<'_> {
         })
     }
 
-    /// Changes a resource, if it is still as it was seen. Without content only what else the sync
-    /// decides is written.
+    /// The name that the sync asked for, if a registered query gave it an artifact of another.
+    fn selected_for(&self, artifact: &Artifact) -> Option<&str> {
+        let wanted = self.sync.spec.source.artifact_name();
+        (artifact.name != wanted).then_some(wanted)
+    }
+
+    /// Changes a resource, if it is still as it was seen, but for its status. Without content only
+    /// what else the sync decides is written.
     pub(crate) async fn update(
         &self,
         resource: &VidraResource,
-        artifact: &str,
+        artifact: &Artifact,
         content: Option<&Content>,
     ) -> Result<VidraResource, SyncError> {
         let mut change = json!({
             "metadata": {
                 "uid": resource.metadata.uid,
                 "resourceVersion": resource.metadata.resource_version,
-                "labels": {ARTIFACT_ID_LABEL: artifact},
+                "labels": {ARTIFACT_ID_LABEL: artifact.id},
+                "annotations": {SELECTED_FOR_ANNOTATION: self.selected_for(artifact)},
                 "ownerReferences": self.owners_of(resource),
             },
             "spec": {
@@ -83,8 +94,30 @@ impl Turn<'_> {
         }
         let name = resource.name_any();
         let path = format!("{}/{name}", path());
-        let written = self.controller.cluster.merge(&path, &change).await;
+        let cluster = &self.controller.cluster;
+        let mut written = cluster.merge(&path, &change).await;
+        if written.as_ref().is_err_and(Failure::is_conflict)
+            && let Some(again) = self.read_again(resource).await
+        {
+            change["metadata"]["resourceVersion"] = json!(again.metadata.resource_version);
+            written = cluster.merge(&path, &change).await;
+        }
         written.map_err(|source| SyncError::Write { name, source })
+    }
+
+    /// A resource as it is now, if nothing but its status has changed since it was seen.
+    pub(crate) async fn read_again(&self, seen: &VidraResource) -> Option<VidraResource> {
+        let path = format!("{}/{}", path(), seen.name_any());
+        let now: Option<VidraResource> = self.controller.cluster.read(&path).await.ok()?;
+        let now = now?;
+        let (one, other) = (&seen.metadata, &now.metadata);
+        let is_same = one.uid == other.uid
+            && one.generation == other.generation
+            && one.labels == other.labels
+            && one.annotations == other.annotations
+            && one.owner_references == other.owner_references
+            && one.deletion_timestamp == other.deletion_timestamp;
+        is_same.then_some(now)
     }
 
     fn owner_reference(&self) -> OwnerReference {
@@ -107,7 +140,7 @@ fn put_content(change: &mut Value, content: &Content) {
     };
     change["spec"]["manifest"] = manifest;
     change["spec"]["manifestFrom"] = manifest_from;
-    change["metadata"]["annotations"] = json!({ARTIFACT_CONTENT_ANNOTATION: content.mark});
+    change["metadata"]["annotations"][ARTIFACT_CONTENT_ANNOTATION] = json!(content.mark);
 }
 
 /// A destination as a merge patch that leaves nothing of another one.

@@ -1,5 +1,6 @@
 //! From Infrahub to objects: an `InfrahubSync`, the stand-in, and what becomes of its artifacts.
 
+mod budget;
 mod credentials;
 mod delivery;
 mod healing;
