@@ -31,7 +31,7 @@ const SHORTEST_DEEP_PASS: Duration = Duration::from_mins(1);
 const LONGEST_TIMER: Duration = Duration::from_hours(365 * 24);
 /// More at once would only wait for each other.
 const MOST_AT_ONCE: usize = 64;
-/// No artifact is smaller, and none that is larger would fit into the memory of a Pod.
+/// No artifact is smaller, and a larger one fits neither a manifest nor the content store.
 const ARTIFACT_SIZES: RangeInclusive<usize> = (1 << 10)..=(64 << 20);
 /// Names of queries are words, not texts.
 const LONGEST_NAME: usize = 200;

@@ -232,7 +232,7 @@ mod tests {
         });
         assert_eq!(carried(&resource(stored.clone())).as_deref(), Some("md5"));
         let mut lost = stored;
-        lost["status"] = json!({"conditions": [{
+        lost["status"] = json!({"observedGeneration": 2, "conditions": [{
             "type": "Ready", "status": "False", "reason": "ContentMissing", "message": "",
             "lastTransitionTime": "2025-01-01T00:00:00Z",
         }]});

@@ -44,7 +44,7 @@ fn good_values_are_taken() {
         ("pruneMaxCount", "0", "0"),
         ("pruneMaxCount", "100000", "100000"),
         ("largestArtifact", "40Mi", "40Mi"),
-        ("largestArtifact", "1Gi", "1Gi"),
+        ("largestArtifact", "64Mi", "64Mi"),
         ("largestArtifact", "2048", "2Ki"),
         ("largestArtifact", "5M", "5000000"),
     ] {
@@ -82,11 +82,11 @@ fn bad_values_change_nothing_and_are_told_with_what_is_expected() {
         ("pruneMaxPercent", "101", "a number from 0 to 100"),
         ("pruneMaxPercent", "50%", "a number from 0 to 100"),
         ("pruneMaxCount", "-1", "a number, 0 or more"),
-        ("largestArtifact", "0", "64Mi, from 1Ki to 1Gi"),
-        ("largestArtifact", "2Gi", "64Mi, from 1Ki to 1Gi"),
-        ("largestArtifact", "64MB", "64Mi, from 1Ki to 1Gi"),
-        ("largestArtifact", "Mi", "64Mi, from 1Ki to 1Gi"),
-        ("largestArtifact", "99999999999Gi", "64Mi, from 1Ki to 1Gi"),
+        ("largestArtifact", "0", "64Mi, from 1Ki to 64Mi"),
+        ("largestArtifact", "2Gi", "64Mi, from 1Ki to 64Mi"),
+        ("largestArtifact", "64MB", "64Mi, from 1Ki to 64Mi"),
+        ("largestArtifact", "Mi", "64Mi, from 1Ki to 64Mi"),
+        ("largestArtifact", "99999999999Gi", "64Mi, from 1Ki to 64Mi"),
     ] {
         let (value, problems) = value_of(key, text);
         let default = place(&mut Settings::default(), key).unwrap().show();
