@@ -99,7 +99,7 @@ impl Turn<'_> {
     ) -> Result<(), Failure> {
         let (cluster, me) = (self.cluster, &self.owner.id);
         let heirs = Rivalry::over(live, me).weaker;
-        if heirs.len() > 99 {
+        if heirs.is_empty() {
             match cluster.withdraw(resource, live, &self.manager).await {
                 // The object cannot be without our fields, so they stay.
                 Err(failure) if failure.is_content_refused() => {}
