@@ -21,7 +21,7 @@ use vidra_lab::{
 };
 
 use super::{ARTIFACT, Stage, said};
-use crate::support::{config_map, config_maps, show, value_is};
+use crate::support::{config_maps, show, value_is};
 
 /// How often Infrahub is asked, so that no row waits long for its end.
 const OFTEN: &str = "1s";
@@ -80,11 +80,7 @@ impl Row {
     fn is_of_source(&self) -> bool {
         !matches!(
             self.reason,
-            "ArtifactNotReady"
-                | "EmptyManifest"
-                | "ManifestInvalid"
-                | "ManifestTooLarge"
-                | "ResourcesNotReady"
+            "ArtifactNotReady" | "EmptyManifest" | "ManifestInvalid" | "ManifestTooLarge"
         )
     }
 }
@@ -310,11 +306,6 @@ fn envelope(message: &str, code: u16) -> String {
         .to_string()
 }
 
-/// The manifest of the object of `web`.
-fn manifest(ground: &Ground, value: &str) -> String {
-    config_map(&ground.stage.name, "web", value)
-}
-
 #[tokio::test]
 async fn the_table_has_at_least_sixty_rows_with_names_of_their_own() {
     let ground = Ground::new(NEVER).await;
@@ -328,7 +319,7 @@ async fn the_table_has_at_least_sixty_rows_with_names_of_their_own() {
         answers::connections(),
         answers::logins("http://127.0.0.1:9"),
         contents::answers("http://127.0.0.1:9"),
-        contents::manifests(&ground),
+        contents::manifests(),
     ];
     let mut names: Vec<&str> = rows.iter().flatten().map(|row| row.name).collect();
     let total = names.len();
