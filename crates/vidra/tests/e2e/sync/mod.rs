@@ -20,7 +20,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, ResourceExt,
-    api::{ObjectMeta, Patch, PatchParams, PostParams},
+    api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 use vidra_api::{
@@ -199,7 +199,10 @@ pub(crate) fn syncs(client: &Client) -> Api<InfrahubSync> {
 
 /// The resources that a sync owns, by name.
 pub(crate) async fn resources_of(client: &Client, sync: &str) -> BTreeMap<String, VidraResource> {
-    let listed = resources(client).list(&Default::default()).await.unwrap();
+    let listed = resources(client)
+        .list(&ListParams::default())
+        .await
+        .unwrap();
     listed
         .into_iter()
         .filter(|resource| {

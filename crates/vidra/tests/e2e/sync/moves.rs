@@ -146,9 +146,7 @@ async fn a_fixed_date_is_a_rollback_that_stays_and_a_relative_date_moves() {
         .await;
     stage.ready().await;
     value_is(stage.client(), &stage.name, "web", "old").await;
-    stage
-        .infrahub
-        .advance(std::time::Duration::from_secs(2 * 3_600));
+    stage.infrahub.advance(std::time::Duration::from_hours(2));
     stage.look().await;
     stage.settles_with(&[&web, &late]).await;
     value_is(stage.client(), &stage.name, "web", "new").await;

@@ -90,7 +90,7 @@ async fn the_same_artifact_goes_to_two_destinations_and_one_of_them_can_end() {
             found.into_keys().collect::<Vec<_>>()
         }
     };
-    assert_eq!(has(&first).await, [id.clone()]);
+    assert_eq!(has(&first).await, [id.as_str()]);
     assert_eq!(has(&second).await, [second_name(&id, &second)]);
 
     // Both follow.
