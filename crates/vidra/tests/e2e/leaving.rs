@@ -236,8 +236,8 @@ async fn an_object_that_leaves_the_deciding_manifest_goes_to_the_next_in_one_ste
     let film = stage.film().await;
     let other = config_map(&stage.namespace, "other", "1");
     change(&stage.client, stage.name(0), json!({"manifest": other})).await;
-    let status = ready(&stage.client, stage.name(0)).await.status.unwrap();
-    assert_eq!(status.managed_resources.len(), 1, "{}", show(&status));
+    let left = ready(&stage.client, stage.name(0)).await.status.unwrap();
+    assert_eq!(left.managed_resources.len(), 1, "{}", show(&left));
     stage.looks(&mix(&[&second])).await;
     let states = film.end().await;
     assert_eq!(states, [mix(&[&first, &second]), mix(&[&second])]);
