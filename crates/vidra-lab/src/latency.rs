@@ -42,7 +42,7 @@ const KEY: &str = "a shared key";
 /// How long one object may take before the measurement is given up.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// Hints in quick succession are followed together; a measurement wants each followed alone.
-const PAUSE: Duration = Duration::from_millis(1_100);
+const PAUSE: Duration = Duration::from_millis(600);
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy, Args)]
@@ -55,8 +55,9 @@ pub struct Options {
 /// Raises everything, sends webhooks and prints how long each took to have its effect.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let progress = Progress::stderr();
-    let plane = progress.during("raising a control plane", ControlPlane::start());
-    let bench = Bench::set(plane.await?).await?;
+    let raising = Box::pin(ControlPlane::start());
+    let plane = progress.during("raising a control plane", raising).await?;
+    let bench = Bench::set(plane).await?;
     let maps: Api<ConfigMap> = Api::namespaced(bench.kubectl.client.clone(), NAMESPACE);
     let config = watcher::Config::default().fields(&format!("metadata.name={NAME}"));
     let mut values = pin!(values(maps, config));

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// After a hint was followed, further ones wait this long and are followed together.
-const CALM: Duration = Duration::from_secs(1);
+const CALM: Duration = Duration::from_millis(500);
 
 /// Who may call in, and who has just been heard.
 pub(crate) struct Hints {
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(hints.when("a", start), start);
         let second = hints.when("a", start + Duration::from_millis(10));
         assert_eq!(second, start + CALM);
-        for more in 20..900 {
+        for more in 20..450 {
             let at = hints.when("a", start + Duration::from_millis(more));
             assert_eq!(at, second, "{more}");
         }

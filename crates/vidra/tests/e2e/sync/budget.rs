@@ -45,7 +45,7 @@ async fn one_artifact_of_many_objects_is_held_and_its_release_is_good_for_once()
     stage.sync(json!({})).await;
     stage.ready().await;
     delete(&stage, "many");
-    let sync = stage.condition("PruneHeld", "True").await;
+    let sync = stage.look().await;
     let (_, message) = said(&sync, "PruneHeld");
     assert!(message.contains("30 objects would go"), "{message}");
     assert_eq!(stage.resources().await.len(), 2);
