@@ -135,14 +135,10 @@ pub(super) fn manifests() -> Vec<Row> {
         Row::new(name, rendered, reason, says)
     };
     let binary = Trouble::Rendered(vec![0xff, 0xfe, 0x00, 0x41]);
-    let bomb: String = (1..12)
-        .map(|level| {
-            let before = format!("*a{}", level - 1);
-            let before = vec![before.as_str(); 10].join(", ");
-            format!("k{level}: &a{level} [{before}]\n")
-        })
-        .collect();
-    let bomb = format!("k0: &a0 [x]\n{bomb}");
+    let bomb = (1..12).fold("k0: &a0 [x]\n".to_owned(), |bomb, level| {
+        let before = vec![format!("*a{}", level - 1); 10].join(", ");
+        bomb + &format!("k{level}: &a{level} [{before}]\n")
+    });
     let transformation = "correct";
     vec![
         row("an empty rendering", "", "EmptyManifest", transformation),

@@ -110,7 +110,8 @@ fn lacking(rendered: &Rendered, field: &str) -> Value {
 }
 
 /// A whole answer.
-fn list(count: Value, edges: impl Into<Value>) -> Value {
+fn list(count: impl Into<Value>, edges: impl Into<Value>) -> Value {
+    let count: Value = count.into();
     json!({"data": {
         "CoreArtifact": {"count": count, "edges": edges.into()},
         "CoreGraphQLQuery": {"edges": []},
