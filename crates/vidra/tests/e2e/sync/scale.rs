@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use kube::api::ListParams;
 use serde_json::json;
 use vidra_lab::standin::{Effect, Fault, StandIn};
 use vidra_operator::settings::Settings;
@@ -32,7 +33,7 @@ async fn make_syncs(stage: &Stage) {
 
 async fn all_ready(stage: &Stage) {
     eventually("all syncs are ready", || async {
-        let listed = syncs(stage.client()).list(&Default::default()).await;
+        let listed = syncs(stage.client()).list(&ListParams::default()).await;
         let ready = listed.unwrap().into_iter().filter(|sync| {
             let status = sync.status.clone().unwrap_or_default();
             let mut conditions = status.conditions.iter();
