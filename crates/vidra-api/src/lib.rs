@@ -28,7 +28,6 @@
 
 mod columns;
 pub mod common;
-pub mod conditions;
 pub mod crds;
 pub mod duration;
 pub mod names;
@@ -37,7 +36,6 @@ pub mod rules;
 pub mod sync;
 
 pub use common::{Destination, KeyReference, NameReference, State};
-pub use conditions::{ConditionType, Reason};
 pub use crds::{crd_yaml, crds};
 pub use duration::{GoDuration, ParseDurationError};
 pub use resource::{

@@ -326,7 +326,7 @@ impl Error {
         }
     }
 
-    /// The reason in conditions and Events, one of the words that `vidra-api` defines.
+    /// The reason in conditions and Events.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::InvalidAddress { .. }
