@@ -247,22 +247,40 @@ impl Run {
         api.get("canary").await.unwrap();
     }
 
-    /// There is no garbage collector here.
+    /// There is no garbage collector here. The sync is paused first: the operator may see the end
+    /// of a resource before the end of its sync, and would make the resource again.
     async fn clean_up(&self) {
         let api: Api<InfrahubSync> = Api::all(self.client.clone());
         let params = DeleteParams::default();
-        api.delete(&self.tag, &params).await.unwrap();
+        let patch = json!({"spec": {"suspend": true}});
+        api.patch(&self.tag, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .unwrap();
+        eventually("the sync is paused", || async {
+            let status = api.get(&self.tag).await.unwrap().status?;
+            let mut conditions = status.conditions.iter();
+            conditions.any(|it| it.reason == "Suspended").then_some(())
+        })
+        .await;
         for name in self.owned().await.into_keys() {
             resources(&self.client)
                 .delete(&name, &params)
                 .await
                 .unwrap();
         }
-        eventually("everything is gone", || async {
-            let is_gone = self.owned().await.is_empty() && self.values().await.is_empty();
-            is_gone.then_some(())
-        })
-        .await;
+        let begin = Instant::now();
+        loop {
+            let (owned, values) = (self.owned().await, self.values().await);
+            if owned.is_empty() && values.is_empty() {
+                api.delete(&self.tag, &params).await.unwrap();
+                return;
+            }
+            assert!(
+                begin.elapsed() < PATIENCE,
+                "{values:?} are left, of {owned:#?}"
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// Which writes are of this run.
