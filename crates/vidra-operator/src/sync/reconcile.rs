@@ -189,6 +189,10 @@ impl Turn<'_> {
             taken && !own.contains_key(name)
         };
         let delivery = deliver(&self.name, &listed, &owned, is_taken);
+        let mut steps = delivery.assignments.iter();
+        if steps.any(|it| it.step == Step::Create) && self.has_ended().await {
+            return outcome;
+        }
         let jobs = artifacts.into_iter().zip(delivery.assignments);
         let jobs = jobs.map(|(artifact, assignment)| async move {
             let known = assignment.resource.as_ref().and_then(|name| own.get(name));

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube::{Resource, ResourceExt, core::ObjectMeta};
 use serde_json::{Value, json};
 use vidra_api::{
-    Destination, VidraResource, VidraResourceSpec,
+    Destination, InfrahubSync, VidraResource, VidraResourceSpec,
     names::{API_VERSION, ARTIFACT_CONTENT_ANNOTATION, ARTIFACT_ID_LABEL, SELECTED_FOR_ANNOTATION},
 };
 use vidra_cluster::failure::Failure;
@@ -60,6 +60,23 @@ impl Turn<'_> {
             name: name.to_owned(),
             source,
         })
+    }
+
+    /// Whether the sync is gone or about to go. The end of its resources may be seen before its
+    /// own, and what is being cleared away must not be made again.
+    pub(crate) async fn has_ended(&self) -> bool {
+        let plural = InfrahubSync::plural(&());
+        let path = format!("/apis/{API_VERSION}/{plural}/{}", self.name);
+        let now: Result<Option<InfrahubSync>, _> = self.controller.cluster.read(&path).await;
+        match now {
+            Ok(None) => true,
+            Ok(Some(now)) => {
+                now.metadata.uid != self.sync.metadata.uid
+                    || now.metadata.deletion_timestamp.is_some()
+            }
+            // Nothing is known; if the API server is away, nothing is made either.
+            Err(_) => false,
+        }
     }
 
     /// The name that the sync asked for, if a registered query gave it an artifact of another.
