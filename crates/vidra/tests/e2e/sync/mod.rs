@@ -8,6 +8,7 @@ mod hostile;
 mod moves;
 mod removal;
 mod scale;
+mod settings;
 mod sharing;
 mod tokens;
 mod webhook;
