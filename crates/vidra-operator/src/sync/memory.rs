@@ -30,8 +30,8 @@ pub(crate) struct State {
     pub(crate) outcome: Option<Outcome>,
     /// Why the last sync could not be done.
     pub(crate) error: Option<Cause>,
-    /// Whether somebody takes resources away again and again.
-    pub(crate) fight: Fight,
+    /// Resources that somebody takes away again and again.
+    pub(crate) fights: BTreeMap<String, Fight>,
     /// The request that was handled last.
     pub(crate) handled: Option<String>,
     /// When the status was last written.

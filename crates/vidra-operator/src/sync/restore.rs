@@ -29,17 +29,18 @@ impl Turn<'_> {
             return (triggers, asked_at);
         };
         let can_go_on = !outcome.waiting.is_empty() && self.is_settled(state, outcome);
-        let has_lost = self.has_lost(state, outcome);
-        if can_go_on || (has_lost && !triggers.is_empty()) {
+        let lost = self.lost(state, outcome);
+        if can_go_on || (!lost.is_empty() && !triggers.is_empty()) {
             triggers.merge(TriggerSet::of(Trigger::Event));
-        } else if has_lost && self.may_restore(state) {
+        } else if !lost.is_empty() && self.may_restore(state, lost) {
             let young = now.checked_sub(YOUNG).unwrap_or(now);
             return (TriggerSet::of(Trigger::Event), young);
         }
         (triggers, asked_at)
     }
 
-    fn has_lost(&self, state: &State, outcome: &Outcome) -> bool {
+    /// The resources that are not as they were delivered.
+    fn lost(&self, state: &State, outcome: &Outcome) -> Vec<String> {
         let known = &self.controller.resources;
         let is_lost = |delivered: &Delivered| {
             let Some(name) = &delivered.resource else {
@@ -52,16 +53,26 @@ impl Turn<'_> {
             let own = own(self.sync, &resource, &delivered.artifact.id, digest);
             !own.is_ending && (!own.is_current || own.checksum != delivered.checksum)
         };
-        outcome.delivered.iter().any(is_lost)
+        let lost = outcome.delivered.iter().filter(|it| is_lost(it));
+        lost.filter_map(|it| it.resource.clone()).collect()
     }
 
     /// Whether resources are put back now. Somebody who takes them away again and again is
     /// answered with growing delay.
-    fn may_restore(&self, state: &mut State) -> bool {
+    fn may_restore(&self, state: &mut State, lost: Vec<String>) -> bool {
         let age = self.controller.age();
-        let wait = state.fight.wait(age);
+        state.fights.retain(|_, fight| !fight.is_forgotten(age));
+        let wait_for = |name: &String| {
+            state
+                .fights
+                .get(name)
+                .map_or(Duration::ZERO, |it| it.wait(age))
+        };
+        let wait = lost.iter().map(wait_for).min().unwrap_or_default();
         if wait.is_zero() {
-            state.fight.healed(age);
+            for name in lost {
+                state.fights.entry(name).or_default().healed(age);
+            }
             return true;
         }
         self.look_after(wait);
@@ -70,15 +81,16 @@ impl Turn<'_> {
 
     /// What people should know of a fight, if there is one.
     pub(crate) fn contention(&self, state: &State) -> Option<String> {
-        if !state.fight.is_contended(self.controller.age()) {
-            return None;
-        }
+        let age = self.controller.age();
+        let fights = state.fights.iter();
+        let mut fought = fights.filter(|(_, fight)| fight.is_contended(age));
+        let (name, _) = fought.next()?;
         // So that the condition goes by itself.
         self.look_after(TRUCE);
-        let message = "somebody changes or deletes VidraResources of this sync again and again; \
-                       they are put back with growing delay; see who writes them in their \
-                       managedFields";
-        Some(message.to_owned())
+        Some(format!(
+            "somebody changes or deletes VidraResource {name} again and again; it is put back with \
+             growing delay; its managedFields say who writes it"
+        ))
     }
 
     fn look_after(&self, delay: Duration) {

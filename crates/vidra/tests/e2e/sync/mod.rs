@@ -3,6 +3,7 @@
 mod budget;
 mod credentials;
 mod delivery;
+mod fights;
 mod healing;
 mod hostile;
 mod moves;
