@@ -60,10 +60,22 @@ pub enum Slot {
     Look,
     /// A call from outside that has to wait, because another has just been answered.
     Hint,
+    /// A report that has to wait.
+    Report,
+    /// A look whether a fight is over.
+    Truce,
 }
 
 impl Slot {
-    const ALL: [Self; 5] = [Self::Pass, Self::Retry, Self::Heal, Self::Look, Self::Hint];
+    const ALL: [Self; 7] = [
+        Self::Pass,
+        Self::Retry,
+        Self::Heal,
+        Self::Look,
+        Self::Hint,
+        Self::Report,
+        Self::Truce,
+    ];
 }
 
 type Due = (Instant, u64);

@@ -93,7 +93,7 @@ impl Turn<'_> {
 
     fn report_later(&self, delay: Duration) {
         let queue = &self.controller.queue;
-        queue.add_after(&self.name, Slot::Heal, Work::sightings(), delay);
+        queue.add_after(&self.name, Slot::Report, Work::sightings(), delay);
     }
 
     /// Says that the sync is paused.

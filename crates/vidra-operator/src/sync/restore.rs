@@ -75,7 +75,7 @@ impl Turn<'_> {
             }
             return true;
         }
-        self.look_after(wait);
+        self.look_after(Slot::Heal, wait);
         false
     }
 
@@ -86,15 +86,15 @@ impl Turn<'_> {
         let mut fought = fights.filter(|(_, fight)| fight.is_contended(age));
         let (name, _) = fought.next()?;
         // So that the condition goes by itself.
-        self.look_after(TRUCE);
+        self.look_after(Slot::Truce, TRUCE);
         Some(format!(
             "somebody changes or deletes VidraResource {name} again and again; it is put back with \
              growing delay; its managedFields say who writes it"
         ))
     }
 
-    fn look_after(&self, delay: Duration) {
+    fn look_after(&self, slot: Slot, delay: Duration) {
         let queue = &self.controller.queue;
-        queue.add_after(&self.name, Slot::Heal, Work::sightings(), delay);
+        queue.add_after(&self.name, slot, Work::sightings(), delay);
     }
 }
