@@ -180,10 +180,12 @@ impl Stage {
         writes
     }
 
-    /// Those of [`Stage::writes`] that are deletions, as `configmaps/web`.
+    /// Those of [`Stage::writes`] that are deletions, as `configmaps/web`. What the API server
+    /// refused because something changed meanwhile is none.
     pub(crate) async fn deletions(&self, mark: Mark, resources: &[&str]) -> Vec<String> {
         let writes = self.writes(mark, resources).await.into_iter();
-        let deletions = writes.filter(|entry| entry.verb.starts_with("delete"));
+        let deletions =
+            writes.filter(|entry| entry.verb.starts_with("delete") && entry.code != 409);
         deletions
             .map(|entry| format!("{}/{}", entry.resource, entry.name))
             .collect()
