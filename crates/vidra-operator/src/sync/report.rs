@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use tracing::{info, warn};
 use vidra_api::{
-    InfrahubSync, InfrahubSyncStatus,
+    InfrahubSync, InfrahubSyncStatus, State as SyncState,
     names::{API_VERSION, RECONCILE_REQUESTED_AT_ANNOTATION},
 };
 use vidra_core::{
@@ -26,6 +26,8 @@ use crate::{
     queue::{Slot, Work},
 };
 
+/// How soon it is looked again at resources that are being applied.
+const BACKSTOP: Duration = Duration::from_secs(10);
 /// When a status is tried again that the API server does not take as it is.
 const REFUSED: Duration = Duration::from_mins(5);
 /// How long reports wait that only say how the resources stand, after one was written: while many
@@ -111,6 +113,10 @@ impl Turn<'_> {
         mut next: InfrahubSyncStatus,
         triggers: TriggerSet,
     ) {
+        if next.sync_state == Some(SyncState::Running) {
+            // Events say how the resources get on; this is the backstop, and asks nobody.
+            self.report_later(BACKSTOP);
+        }
         if next == state.status {
             return;
         }
