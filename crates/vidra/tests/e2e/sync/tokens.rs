@@ -268,8 +268,14 @@ async fn a_refresh_that_goes_wrong_is_followed_by_a_login() {
         let sync = stage.look().await;
         let (reason, message) = said(&sync, "Ready");
         assert_eq!(reason, "Succeeded", "{status} {body}: {message}");
-        assert_eq!(stage.infrahub.count("POST", "/api/auth/refresh"), 1);
-        assert_eq!(stage.infrahub.count("POST", "/api/auth/login"), 1);
+        // More than once only if the new token, good for a second, had to be renewed as well.
+        let refreshes = stage.infrahub.count("POST", "/api/auth/refresh");
+        let logins = stage.infrahub.count("POST", "/api/auth/login");
+        assert!(refreshes >= 1, "{status} {body}");
+        assert_eq!(
+            logins, refreshes,
+            "a login for each refresh that went wrong"
+        );
         stage.infrahub.clear_faults();
     }
 }
